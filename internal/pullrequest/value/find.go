@@ -2,13 +2,16 @@ package value
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 	"unicode/utf8"
 
 	"go.yaml.in/yaml/v3"
 
+	"github.com/deployster-go/deployster/internal/pattern"
 	"github.com/deployster-go/deployster/internal/suggest"
 )
 
@@ -19,13 +22,14 @@ const MaxFile = 4 << 20
 // needs in a file.
 const maxDocuments = 10_000
 
-// Get returns the value to which the path leads, as it is without its quotes.
+// Get returns the value to which the path leads, as a program reads it: without quotes, and 1.1 if
+// the file has 1.10 without quotes.
 func (p Path) Get(file []byte) (string, error) {
 	_, target, err := p.find(file)
 	if err != nil {
 		return "", err
 	}
-	return target.Value, nil
+	return valueOf(target), nil
 }
 
 // read returns the documents of a file.
@@ -36,7 +40,7 @@ func read(file []byte) (all []*yaml.Node, err error) {
 	if !utf8.Valid(file) {
 		return nil, errors.New("it is not text in UTF-8")
 	}
-	decoder := yaml.NewDecoder(bytes.NewReader(file))
+	decoder := yaml.NewDecoder(bytes.NewReader(readable(file)))
 	for {
 		document := &yaml.Node{}
 		switch err := decoder.Decode(document); {
@@ -58,12 +62,13 @@ func (p Path) find(file []byte) (documents []*yaml.Node, target *yaml.Node, err 
 		return nil, nil, err
 	}
 	var missing error
-	found := 0
+	found, number := 0, 0
 	for _, document := range documents {
 		if len(document.Content) == 0 {
 			continue
 		}
-		node, err := p.walk(document.Content[0])
+		node, err := p.in(document.Content[0], number)
+		number++
 		var absent absentError
 		switch {
 		case errors.As(err, &absent):
@@ -79,13 +84,51 @@ func (p Path) find(file []byte) (documents []*yaml.Node, target *yaml.Node, err 
 	}
 	switch {
 	case found > 1:
-		return nil, nil, fmt.Errorf("%d of its documents have %s, and which is meant is not known", found, p.text)
+		return nil, nil, fmt.Errorf("%d of its documents have %s: begin the path with the document that is meant, such as [1].%s or [kind=Deployment,metadata.name=web].%s", found, p.text, p.text, p.text)
 	case found == 0 && missing != nil:
 		return nil, nil, missing
 	case found == 0:
 		return nil, nil, errors.New("it is empty")
 	}
+	if target.Style == yaml.DoubleQuotedStyle && json.Valid(file) {
+		if start, end, err := place(file, target); err == nil {
+			_ = json.Unmarshal(file[start:end], &target.Value) // the document is valid, so each text is
+		}
+	}
 	return documents, target, nil
+}
+
+// readable returns the file with a version and with escapes that the reader of YAML knows. Every
+// byte stays at its place, so what is found there is at the same place of the file.
+func readable(file []byte) []byte {
+	if bytes.HasPrefix(file, []byte("%YAML 1.2")) || bytes.Contains(file, []byte("\n%YAML 1.2")) {
+		file = versions().ReplaceAll(file, []byte("${1}%YAML 1.1"))
+	}
+	if !bytes.ContainsRune(file, '\\') || !json.Valid(file) {
+		return file
+	}
+	file = bytes.ReplaceAll(file, []byte(`\\`), []byte("\x00\x00"))
+	file = bytes.ReplaceAll(file, []byte(`\/`), []byte(`_/`))
+	file = surrogates().ReplaceAllFunc(file, func(escape []byte) []byte { return bytes.Repeat([]byte("_"), len(escape)) })
+	return bytes.ReplaceAll(file, []byte("\x00\x00"), []byte(`\\`))
+}
+
+var (
+	versions   = pattern.Lazy(`(?m)(^)%YAML 1\.2`)
+	surrogates = pattern.Lazy(`\\u[dD][89abAB][0-9a-fA-F]{2}(\\u[dD][c-fC-F][0-9a-fA-F]{2})?|\\u[dD][c-fC-F][0-9a-fA-F]{2}`)
+)
+
+// in follows the path in a document, which is the number-th of the file. A path that begins with
+// an index or with members selects the document by it, unless the document is a list.
+func (p Path) in(root *yaml.Node, number int) (*yaml.Node, error) {
+	first := p.steps[0]
+	if !first.selects() || root.Kind != yaml.MappingNode || len(p.steps) == 1 {
+		return p.walk(root, p.steps, "the file")
+	}
+	if first.index >= 0 && first.index != number || len(first.members) > 0 && !has(root, first.members) {
+		return nil, absentError{fmt.Sprintf("no document is %s", first.display)}
+	}
+	return p.walk(root, p.steps[1:], first.display)
 }
 
 // absentError says that a document has nothing where a path leads.
@@ -93,10 +136,9 @@ type absentError struct{ text string }
 
 func (e absentError) Error() string { return e.text }
 
-// walk follows the path from the root of a document.
-func (p Path) walk(node *yaml.Node) (*yaml.Node, error) {
-	at := "the file"
-	for _, s := range p.steps {
+// walk follows steps from a node.
+func (p Path) walk(node *yaml.Node, steps []step, at string) (*yaml.Node, error) {
+	for _, s := range steps {
 		if err := plain(node, at); err != nil {
 			return nil, err
 		}
@@ -110,7 +152,7 @@ func (p Path) walk(node *yaml.Node) (*yaml.Node, error) {
 		return nil, err
 	}
 	if node.Kind != yaml.ScalarNode {
-		return nil, fmt.Errorf("%s is %s, not one value (line %d)", at, kindOf(node), node.Line)
+		return nil, absentError{fmt.Sprintf("%s is %s, not one value (line %d)", at, kindOf(node), node.Line)}
 	}
 	return node, nil
 }
@@ -129,7 +171,7 @@ func plain(node *yaml.Node, at string) error {
 // from is what a step leads to.
 func (s step) from(node *yaml.Node, at string) (*yaml.Node, error) {
 	switch {
-	case s.index >= 0 || s.member != "":
+	case s.selects():
 		if node.Kind != yaml.SequenceNode {
 			return nil, absentError{fmt.Sprintf("%s is %s, not a list, so it has no %s (line %d)", at, kindOf(node), s.display, node.Line)}
 		}
@@ -142,37 +184,60 @@ func (s step) from(node *yaml.Node, at string) (*yaml.Node, error) {
 }
 
 func (s step) element(node *yaml.Node, at string) (found *yaml.Node, err error) {
-	if s.member == "" {
+	if len(s.members) == 0 {
 		if s.index >= len(node.Content) {
 			return nil, absentError{fmt.Sprintf("%s has %d elements, so there is no %s (line %d)", at, len(node.Content), s.display, node.Line)}
 		}
 		return node.Content[s.index], nil
 	}
 	for _, element := range node.Content {
-		if element.Kind != yaml.MappingNode {
+		if !has(element, s.members) {
 			continue
 		}
-		for i := 0; i+1 < len(element.Content); i += 2 {
-			if element.Content[i].Value != s.member || element.Content[i+1].Value != s.equals {
-				continue
-			}
-			if found != nil && found != element {
-				return nil, fmt.Errorf("several elements of %s have %s %s (lines %d and %d)", at, s.member, s.equals, found.Line, element.Line)
-			}
-			found = element
+		if found != nil {
+			return nil, fmt.Errorf("several elements of %s are %s (lines %d and %d): name another member, as in [name=shop,kind=web]", at, s.named(), found.Line, element.Line)
 		}
+		found = element
 	}
 	if found == nil {
-		return nil, absentError{fmt.Sprintf("no element of %s has %s %s (line %d)", at, s.member, s.equals, node.Line)}
+		return nil, absentError{fmt.Sprintf("no element of %s is %s (line %d)", at, s.named(), node.Line)}
 	}
 	return found, nil
+}
+
+// has reports whether a node has members with these values.
+func has(node *yaml.Node, all []match) bool {
+	for _, m := range all {
+		at := member(node, m.member) // its name may have dots
+		if at == nil {
+			at = node
+			for _, key := range strings.Split(m.member, ".") {
+				if at = member(at, key); at == nil {
+					return false
+				}
+			}
+		}
+		if textOf(at) != m.equals {
+			return false
+		}
+	}
+	return true
+}
+
+// named returns the brackets of the step.
+func (s step) named() string {
+	var all []string
+	for _, m := range s.members {
+		all = append(all, m.member+"="+m.equals)
+	}
+	return "[" + strings.Join(all, ",") + "]"
 }
 
 func (s step) value(node *yaml.Node, at string) (found *yaml.Node, err error) {
 	var keys []string
 	for i := 0; i+1 < len(node.Content); i += 2 {
-		if node.Content[i].Value != s.key {
-			keys = append(keys, node.Content[i].Value)
+		if key := textOf(node.Content[i]); key != s.key {
+			keys = append(keys, key)
 			continue
 		}
 		if found != nil {
@@ -188,6 +253,18 @@ func (s step) value(node *yaml.Node, at string) (found *yaml.Node, err error) {
 		return nil, absentError{fmt.Sprintf("%s has no key %q (line %d)%s", at, s.key, node.Line, meant)}
 	}
 	return found, nil
+}
+
+// textOf returns the text of a scalar, also of one that an alias stands for. The Value of an alias
+// is the name of its anchor.
+func textOf(node *yaml.Node) string {
+	if node.Kind == yaml.AliasNode && node.Alias != nil {
+		node = node.Alias
+	}
+	if node.Kind != yaml.ScalarNode {
+		return ""
+	}
+	return node.Value
 }
 
 func kindOf(node *yaml.Node) string {

@@ -1,8 +1,9 @@
 // Package value finds one value in a YAML or JSON file that people keep, and replaces its
 // bytes and no others: comments, order, quotes and spaces stay as they are.
 //
-// A path leads there: keys divided by dots, [0] for an element of a list, [name=shop] for the
-// element that has such a member, ["a.b"] for a key with a dot. What is written is read again,
+// A path leads there: keys divided by dots, [0] for an element of a list, [name=shop] or
+// [name=shop,kind=web] for the element that has such members, ["a.b"] for a key with a dot. At its
+// beginning [1] or [kind=Deployment,metadata.name=web] selects a document of the file. What is written is read again,
 // and refused unless nothing but the value has changed.
 package value
 
@@ -19,14 +20,19 @@ type Path struct {
 	steps []step
 }
 
-// step is one part of a path: a key, an index, or the member that an element has.
+// step is one part of a path: a key, an index, or the members that an element has.
 type step struct {
 	key     string
-	index   int // of an element, -1 for a key or a member
-	member  string
-	equals  string
+	index   int // of an element, -1 for a key or members
+	members []match
 	display string
 }
+
+// match is a member of an element: metadata.name=web.
+type match struct{ member, equals string }
+
+// selects reports whether the step chooses among elements or documents.
+func (s step) selects() bool { return s.index >= 0 || len(s.members) > 0 }
 
 // String is the path as it was written.
 func (p Path) String() string { return p.text }
@@ -78,19 +84,8 @@ func first(text string) (s step, rest string, err error) {
 		}
 		return step{key: key, index: -1}, after[1:], nil
 	}
-	if member, after, ok := strings.Cut(inner, "="); ok && member != "" && !strings.Contains(member, "]") {
-		if strings.HasPrefix(after, `"`) {
-			equals, after, ok := quoted(after)
-			if !ok || !strings.HasPrefix(after, "]") {
-				return s, "", errors.New(`an element is named as [name=shop] or [name="a]b"]`)
-			}
-			return step{index: -1, member: member, equals: equals}, after[1:], nil
-		}
-		equals, after, ok := strings.Cut(after, "]")
-		if !ok || equals == "" {
-			return s, "", errors.New("an element is named as [name=shop]")
-		}
-		return step{index: -1, member: member, equals: equals}, after, nil
+	if strings.Contains(strings.SplitN(inner, "]", 2)[0], "=") {
+		return members(inner)
 	}
 	number, after, ok := strings.Cut(inner, "]")
 	index, err := strconv.Atoi(number)
@@ -98,6 +93,50 @@ func first(text string) (s step, rest string, err error) {
 		return s, "", errors.New("in brackets is the number of an element from 0, a member as name=shop, or a key in quotes")
 	}
 	return step{index: index}, after, nil
+}
+
+// members reads name=shop,kind=web] as the step that it is, and returns what comes after it.
+func members(text string) (s step, rest string, err error) {
+	wrong := errors.New(`an element is named as [name=shop], [name=shop,kind=web] or [name="a]b"]`)
+	s.index = -1
+	for {
+		member, after, _ := strings.Cut(text, "=")
+		if member == "" || strings.ContainsAny(member, "],") {
+			return step{}, "", wrong
+		}
+		equals, ok := "", true
+		if strings.HasPrefix(after, `"`) {
+			equals, rest, ok = quoted(after)
+		} else {
+			end := nextMember(after)
+			equals, rest, ok = after[:max(end, 0)], after[max(end, 0):], end > 0
+		}
+		if !ok || rest == "" {
+			return step{}, "", wrong
+		}
+		s.members = append(s.members, match{member, equals})
+		if rest[0] == ']' {
+			return s, rest[1:], nil
+		}
+		if rest[0] != ',' {
+			return step{}, "", wrong
+		}
+		text = rest[1:]
+	}
+}
+
+// nextMember returns where a value without quotes ends: at ], or at a comma with MEMBER= behind it.
+func nextMember(text string) int {
+	end := strings.IndexByte(text, ']')
+	for i := range max(end, 0) {
+		if text[i] != ',' {
+			continue
+		}
+		if member, _, found := strings.Cut(text[i+1:end], "="); found && member != "" && !strings.Contains(member, ",") {
+			return i
+		}
+	}
+	return end
 }
 
 // quoted takes a text in double quotes off the front.

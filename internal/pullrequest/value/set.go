@@ -20,49 +20,46 @@ func (p Path) Set(file []byte, to string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	if target.Value == to && (target.Tag == "!!str" || target.Style == 0) {
+	if valueOf(target) == to && target.Tag != "!!null" {
 		return slices.Clone(file), nil
+	}
+	if err := encrypted(documents, target); err != nil {
+		return nil, fmt.Errorf("%s (line %d): %w", p, target.Line, err)
 	}
 	start, end, err := place(file, target)
 	if err != nil {
 		return nil, fmt.Errorf("%s (line %d): %w", p, target.Line, err)
 	}
 	isJSON := json.Valid(file)
-	for _, text := range written(target.Style, to) {
+	for _, text := range written(target, to) {
 		changed := slices.Concat(file[:start], []byte(text), file[end:])
 		if isJSON && !json.Valid(changed) {
 			continue
 		}
 		after, now, err := p.find(changed)
-		if err == nil && now.Value == to && sameKind(target, now) && sameBut(documents, after, target, now) {
+		if err == nil && valueOf(now) == to && sameBut(documents, after, target, now) {
 			return changed, nil
 		}
 	}
 	return nil, fmt.Errorf("%s (line %d): %q cannot be written there without changing anything else", p, target.Line, to)
 }
 
-// sameKind reports whether a value that was a text is one for all who read it, also where they
-// take yes for true and 12:30 for a number.
-func sameKind(before, now *yaml.Node) bool {
-	if now.Tag != "!!str" || now.Style != 0 {
-		return before.Tag != "!!str" || now.Tag == "!!str"
-	}
-	text, err := yaml.Marshal(now.Value)
-	return err == nil && string(text) == now.Value+"\n"
-}
-
-// written are the ways of writing a value that was written in a style, the first one that can
-// be read again being the one to take.
-func written(style yaml.Style, to string) []string {
+// written returns the ways to write a value where another one is, the best first.
+func written(before *yaml.Node, to string) []string {
 	double := doubleQuoted(to)
-	switch style {
+	switch before.Style {
 	case yaml.DoubleQuotedStyle:
 		return []string{double}
 	case yaml.SingleQuotedStyle:
 		return []string{"'" + strings.ReplaceAll(to, "'", "''") + "'", double}
-	default:
+	}
+	switch {
+	case before.Tag == "!!bool" && (to == "true" || to == "false"),
+		(before.Tag == "!!int" || before.Tag == "!!float") && plainNumber(to),
+		plainText(to):
 		return []string{to, double}
 	}
+	return []string{double}
 }
 
 // doubleQuoted is a text as JSON writes it, which YAML reads, too.

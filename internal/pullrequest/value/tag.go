@@ -35,5 +35,8 @@ func split(image string) (name, tag string, err error) {
 	if colon < 0 || strings.Contains(image[colon:], "/") { // that is the port of a registry
 		return image, "", nil
 	}
-	return image[:colon], image[colon+1:], nil
+	if name, tag = image[:colon], image[colon+1:]; !validTag().MatchString(tag) || strings.ContainsAny(name, "${}") {
+		return "", "", fmt.Errorf("image %s has no tag behind its last colon: write it as NAME:TAG, without a variable", image)
+	}
+	return name, tag, nil
 }

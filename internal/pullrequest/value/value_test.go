@@ -35,6 +35,17 @@ func TestOnlyTheBytesOfTheValueChange(t *testing.T) {
 		"the same":                        {"a: 'x'\n", "a", "x", "a: 'x'\n"},
 		"without an end of line":          {"a: x", "a", "yes", "a: \"yes\""},
 		"a mark at the beginning":         {"\ufeffa: x\nb: 1\n", "a", "z", "\ufeffa: z\nb: 1\n"},
+		"an element by an aliased name":   {"x: &main web\nc:\n- name: &web other\n  tag: a\n- name: *main\n  tag: b\n", "c[name=web].tag", "d", "x: &main web\nc:\n- name: &web other\n  tag: a\n- name: *main\n  tag: d\n"},
+		"a key by an alias":               {"x: &k tag\n*k : a\n", "tag", "b", "x: &k tag\n*k : b\n"},
+		"SOPS that covers no plain value": {"tag: a\npassword: ENC[AES256_GCM,data:x]\nsops: {mac: m, mac_only_encrypted: true}\n", "tag", "b", "tag: b\npassword: ENC[AES256_GCM,data:x]\nsops: {mac: m, mac_only_encrypted: true}\n"},
+		"a document by its members":       {"kind: A\nmetadata: {name: x}\ntag: 1\n---\nkind: A\nmetadata: {name: y}\ntag: 1\n", "[kind=A,metadata.name=y].tag", "2", "kind: A\nmetadata: {name: x}\ntag: 1\n---\nkind: A\nmetadata: {name: y}\ntag: 2\n"},
+		"a document by its number":        {"tag: 1\n---\ntag: 1\n", "[1].tag", "2", "tag: 1\n---\ntag: 2\n"},
+		"an element by two members":       {"- {name: a, kind: b, v: 1}\n- {name: a, kind: c, v: 1}\n", "[name=a,kind=c].v", "2", "- {name: a, kind: b, v: 1}\n- {name: a, kind: c, v: 2}\n"},
+		"a value with a comma":            {"- {name: 'a,b', v: 1}\n", "[name=a,b].v", "2", "- {name: 'a,b', v: 2}\n"},
+		"a document with another form":    {"image: {tag: 1}\n---\nimage: a\n", "image", "b", "image: {tag: 1}\n---\nimage: b\n"},
+		"YAML 1.2":                        {"%YAML 1.2\n---\ntag: a\n", "tag", "b", "%YAML 1.2\n---\ntag: b\n"},
+		"escapes of JSON":                 {`{"u": "http:\/\/x\\/", "f": "\ud83d\ude00", "tag": "a\/b"}`, "tag", "c", `{"u": "http:\/\/x\\/", "f": "\ud83d\ude00", "tag": "c"}`},
+		"the same with escapes of JSON":   {`{"tag": "a\/\ud83d\ude00"}`, "tag", "a/😀", `{"tag": "a\/\ud83d\ude00"}`},
 		"two lines in quotes":             {"a: \"x\n  y\"\nb: 1\n", "a", "z", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -56,14 +67,18 @@ func TestWhatIsNotCertainIsRefused(t *testing.T) {
 	for name, c := range map[string]struct{ file, path, want string }{
 		"no such key":        {"image: {tag: 1}\n", "image.tog", `image has no key "tog" (line 1); did you mean "tag"?`},
 		"a mapping":          {"image: {tag: 1}\n", "image", "image is a mapping, not one value"},
+		"SOPS":               {"tag: a\nsops:\n  mac: m\n", "tag", "the file is encrypted by SOPS"},
+		"an encrypted value": {"tag: ENC[AES256_GCM,data:x]\nsops: {mac: m, mac_only_encrypted: true}\n", "tag", "the file is encrypted by SOPS"},
+		"an anchor's name":   {"- name: &web main\n  tag: a\n- name: *web\n  tag: b\n", "[name=web].tag", "no element of the file is [name=web]"},
 		"an alias":           {"a: &x 1\nb: *x\n", "b", "b is the alias *x (line 2)"},
 		"an anchor":          {"a: &x 1\nb: *x\n", "a", "a has the anchor &x (line 1)"},
 		"an anchor before":   {"a: &x {b: 1}\nc: *x\n", "a.b", "a has the anchor &x"},
 		"through an alias":   {"a: &x {b: 1}\nc: *x\n", "c.b", "c is the alias *x"},
-		"two documents":      {"a: 1\n---\na: 2\n", "a", "2 of its documents have a"},
+		"two documents":      {"a: 1\n---\na: 2\n", "a", "2 of its documents have a: begin the path with the document that is meant, such as [1].a"},
 		"a key twice":        {"a: 1\na: 2\n", "a", `has the key "a" twice`},
-		"two elements":       {"- {name: a, v: 1}\n- {name: a, v: 2}\n", "[name=a].v", "several elements of the file have name a"},
-		"no element":         {"- {name: a}\n", "[name=b].v", "no element of the file has name b"},
+		"two elements":       {"- {name: a, v: 1}\n- {name: a, v: 2}\n", "[name=a].v", "several elements of the file are [name=a] (lines 1 and 2): name another member"},
+		"no document":        {"kind: A\n---\nkind: B\n", "[kind=C].a", "no document is [kind=C]"},
+		"no element":         {"- {name: a}\n", "[name=b].v", "no element of the file is [name=b]"},
 		"too few elements":   {"a: [1]\n", "a[1]", "a has 1 elements, so there is no a[1]"},
 		"a block":            {"a: |\n  x\n", "a", "written as a block"},
 		"a tag":              {"a: !!str 1\n", "a", "it has a tag of its own"},
@@ -83,14 +98,15 @@ func TestWhatIsNotCertainIsRefused(t *testing.T) {
 }
 
 func TestPathsThatLeadNowhere(t *testing.T) {
-	for _, text := range []string{"", ".", "a.", ".a", "a..b", "a[", "a[]", "a[-1]", "a[x]", "a[x=", "a[=x]", `a["b]`, "a[0]b", `a]`, strings.Repeat("a.", 60) + "a"} {
+	for _, text := range []string{"", ".", "a.", ".a", "a..b", "a[", "a[]", "a[-1]", "a[x]", "a[x=", "a[=x]", `a["b]`, "a[0]b", `a]`, `a[x="1",`, `a[x="1"y]`, strings.Repeat("a.", 60) + "a"} {
 		_, err := value.Parse(text)
 		assert.Error(t, err, text)
 	}
 }
 
 func TestTagsOfImages(t *testing.T) {
-	for image, want := range map[string]string{"shop:1": "shop:2", "localhost:5000/a/shop": "localhost:5000/a/shop:2", "localhost:5000/shop:x": "localhost:5000/shop:2", "shop@sha256:ab": "", "": ":2"} {
+	for image, want := range map[string]string{"shop:1": "shop:2", "localhost:5000/a/shop": "localhost:5000/a/shop:2", "localhost:5000/shop:x": "localhost:5000/shop:2", "shop@sha256:ab": "", "": ":2",
+		"shop:${TAG:=v1}": "", "shop:${TAG}": "", "${NAME}:1": "", "shop:": ""} {
 		got, _ := value.WithTag(image, "2")
 		assert.Equal(t, want, got, image)
 	}

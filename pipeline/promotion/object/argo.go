@@ -3,14 +3,13 @@ package object
 import (
 	"errors"
 	"fmt"
-	"reflect"
 )
 
 // An application of Argo CD says with what its objects were compared, which may be a revision that
 // nobody has applied: it runs that once it is Synced, and until then what was applied last.
 
 // errSources is that an application has more than one source.
-var errSources = errors.New("it has several sources, with a revision each: name the one that counts with revision, such as revision: '{.status.sync.revisions[0]}'")
+var errSources = errors.New("it has several sources, with a revision each: name the one that counts with revision, such as revision: '{.status.history[-1:].revisions[0]}'")
 
 const isSynced = "Synced"
 
@@ -43,20 +42,20 @@ func argo(live map[string]any) string {
 			return fmt.Sprintf("its controller has not looked at it since its %s was changed from %s to %s", field, said(seen), said(wanted))
 		}
 	}
-	if live["operation"] != nil {
-		return "a sync of it was asked for, and has not begun"
-	}
 	last := within(live, "status", "operationState")
 	phase := texts(last, "phase")
-	if phase == "Running" || phase == "Terminating" {
+	switch {
+	case phase == "Running" || phase == "Terminating": // also between the retries of a sync
 		return sentence("its sync is "+phase, texts(last, "message"))
+	case live["operation"] != nil:
+		return "a sync of it was asked for, and has not begun"
 	}
 	sync := within(live, "status", "sync")
 	if status := texts(sync, "status"); status != isSynced {
 		return "its sync status is " + orNone(status)
 	}
-	if result := within(last, "syncResult"); (phase == "Failed" || phase == "Error") && result != nil &&
-		texts(result, "revision") == texts(sync, "revision") && reflect.DeepEqual(result["revisions"], sync["revisions"]) {
+	// The revision that is compared moves on with each commit, whether the failed sync was repeated or not.
+	if phase == "Failed" || phase == "Error" {
 		return sentence("its sync is "+phase, texts(last, "message"))
 	}
 	if health := texts(live, "status", "health", "status"); health != "Healthy" {

@@ -3,6 +3,7 @@ package object
 import (
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 
 	"github.com/deployster-go/deployster/internal/phrase"
@@ -16,11 +17,14 @@ const mostSaid = 200
 // be told.
 func (o *Object) waits(live map[string]any) (string, error) {
 	generation, _ := number(live, "metadata", "generation")
-	if seen, has := number(live, "status", "observedGeneration"); has && seen < generation {
-		if seen <= 0 { // Flux says -1 until its controller has looked
-			return "its controller has not looked at it yet", nil
+	if c := readyOf(live); o.saysByCondition() && texts(c, "status") != "True" {
+		// Flux counts a generation as observed only when it succeeds, so a failure is told by the condition.
+		if of, has := number(c, "observedGeneration"); has && of >= generation {
+			return condition(live, generation), nil
 		}
-		return fmt.Sprintf("its controller has not looked at it since it was changed: it has seen generation %d of %d", seen, generation), nil
+	}
+	if unseen := unobserved(live, generation); unseen != "" {
+		return unseen, nil
 	}
 	switch {
 	case o.Ready != "":
@@ -30,7 +34,56 @@ func (o *Object) waits(live map[string]any) (string, error) {
 	case o.workload():
 		return rolledOut(o.Kind, live), nil
 	}
-	return condition(live, generation), nil
+	if why := condition(live, generation); why != "" {
+		return why, nil
+	}
+	return o.differs(live), nil
+}
+
+// saysByCondition reports whether only the condition Ready says whether the object is well.
+func (o *Object) saysByCondition() bool {
+	return o.Ready == "" && !o.known(application) && !o.workload()
+}
+
+// unobserved returns why the status may be of an older generation, or "".
+func unobserved(live map[string]any, generation int64) string {
+	value, has := within(live, "status")["observedGeneration"]
+	if !has || value == nil {
+		return ""
+	}
+	seen, ok := number(live, "status", "observedGeneration")
+	if text, is := value.(string); is { // Argo Rollouts writes a text
+		n, err := strconv.ParseInt(text, 10, 64)
+		seen, ok = n, err == nil
+	}
+	switch {
+	case !ok:
+		return fmt.Sprintf("its status.observedGeneration is no number: %s", said(fmt.Sprint(value)))
+	case seen >= generation:
+		return ""
+	case seen <= 0: // Flux says -1 until its controller has looked
+		return "its controller has not looked at it yet"
+	}
+	return fmt.Sprintf("its controller has not looked at it since it was changed: it has seen generation %d of %d", seen, generation)
+}
+
+// differs returns how the revision that a controller of Flux attempted last differs from the one
+// that runs, or "". The controller writes conditions first and revisions some milliseconds later,
+// so a ready object may still name the revision before.
+func (o *Object) differs(live map[string]any) string {
+	if !o.known(kustomization) && !o.known(helmRelease) {
+		return ""
+	}
+	attempted := texts(live, "status", "lastAttemptedRevision")
+	runs := texts(live, "status", "lastAppliedRevision")
+	if o.known(helmRelease) && history(live) != nil {
+		version, _ := released(live)
+		runs, _ = version.(string)
+	}
+	if attempted == "" || attempted == runs {
+		return ""
+	}
+	return fmt.Sprintf("it attempted %s last, and runs %s", said(attempted), orNone(runs))
 }
 
 // saysReady looks at where a definition says that the object says whether it is well.
@@ -86,7 +139,7 @@ func readyOf(live map[string]any) map[string]any {
 // atWork reports whether its controller only says that it is at work, of what it had seen before:
 // those of Flux do so at each interval, whether there is anything to do or not.
 func (o *Object) atWork(live map[string]any) bool {
-	if o.Ready != "" || o.known(application) || o.workload() {
+	if !o.saysByCondition() {
 		return false
 	}
 	generation, _ := number(live, "metadata", "generation")
@@ -104,12 +157,18 @@ func rolledOut(kind string, live map[string]any) string {
 	switch now, next := texts(live, "status", "currentRevision"), texts(live, "status", "updateRevision"); {
 	case !p.Seen:
 		return "its controller has not looked at it yet"
-	case kind == statefulSet && now != next:
+	case kind == statefulSet && now != next && !replacedByHand(live, p):
 		return "not all of its Pods are of its newest template: " + now + " gives way to " + next
 	case p.Wanted == 0:
 		return "it wants no Pod, so nothing of it runs"
 	}
 	return p.Waits(p.Wanted)
+}
+
+// replacedByHand reports whether people have deleted all Pods of older templates of a StatefulSet
+// that updates on deletion. Its status.currentRevision stays at the older template then.
+func replacedByHand(live map[string]any, p rollout.Progress) bool {
+	return texts(live, "spec", "updateStrategy", "type") == "OnDelete" && p.Updated == p.Wanted
 }
 
 // sentence is what is so, and what others say of that, as far as they do.

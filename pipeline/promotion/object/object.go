@@ -32,14 +32,15 @@ type Part string
 // The parts. The first three are of revisions as Flux writes them, such as main@sha1:4a5b.
 const (
 	All    Part = ""
-	Name   Part = "name"   // what is before the @: a branch, a tag, a version
-	Digest Part = "digest" // what is after it, with its algorithm
-	Commit Part = "commit" // that without the algorithm
-	Tag    Part = "tag"    // of an image, or its digest where it has no tag
+	Name    Part = "name"    // the text before the last @: a branch, a tag, a version
+	Digest  Part = "digest"  // the text after it, with its algorithm
+	Commit  Part = "commit"  // the digest without the algorithm
+	Tag     Part = "tag"     // the tag of an image, or its digest if it has no tag
+	Version Part = "version" // the version of a chart without build metadata: 1.0.0 of 1.0.0+78f492005649
 )
 
 // Parts are the names of those that a definition may give.
-func Parts() []string { return []string{string(Name), string(Digest), string(Commit), string(Tag)} }
+func Parts() []string { return []string{string(Name), string(Digest), string(Commit), string(Tag), string(Version)} }
 
 // The kinds whose objects say by themselves what they run.
 const (

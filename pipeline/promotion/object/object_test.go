@@ -62,13 +62,16 @@ func TestAnObjectOfFluxRunsWhatItsControllerSays(t *testing.T) {
 	}
 	read(t, object.Object{Kind: "Kustomization"}, []reading{
 		{"it is ready", flux(`{"observedGeneration": 3, "lastAppliedRevision": "main@sha1:4a", ` + ready("True", 3) + `}`), "main@sha1:4a"},
+		{"its conditions are new, and the rest is not written yet", flux(`{"observedGeneration": 3, "lastAttemptedRevision": "main@sha1:5b", "lastAppliedRevision": "main@sha1:4a", ` + ready("True", 3) + `}`), "main@sha1:4a unwell: it attempted main@sha1:5b last, and runs main@sha1:4a"},
+		{"it was changed, and failed", flux(`{"observedGeneration": 2, "lastAppliedRevision": "main@sha1:4a", ` + ready("False", 3) + `}`), "main@sha1:4a unwell: its condition Ready is False: Built: all is [31mso"},
+		{"it was changed, and only its condition is written", flux(`{"observedGeneration": 2, "lastAppliedRevision": "main@sha1:4a", ` + ready("True", 3) + `}`), "main@sha1:4a unwell: its controller has not looked at it since"},
 		{"it was never looked at", flux(`{"observedGeneration": -1}`), "none: its controller has not looked at it yet"},
 		{"it has no status", `{"metadata": {"generation": 3}}`, "none: it has no condition Ready yet"},
 		{"it does not exist", ``, "none: it does not exist"},
 		{"another revision failed", flux(`{"observedGeneration": 3, "lastAppliedRevision": "main@sha1:4a", ` + ready("False", 3) + `}`), "main@sha1:4a unwell: its condition Ready is False: Built: all is [31mso"},
 		{"it is at work", flux(`{"observedGeneration": 3, "lastAppliedRevision": "main@sha1:4a", ` + ready("Unknown", 3) + `}`), "main@sha1:4a unwell: its condition Ready is Unknown: Built"},
 		{"it is at work, as at each interval", flux(`{"observedGeneration": 3, "lastAppliedRevision": "main@sha1:4a", ` + working(3) + `}`), "main@sha1:4a at work: its condition Ready is Unknown: Progressing"},
-		{"it is at work since it was changed", flux(`{"observedGeneration": 2, "lastAppliedRevision": "main@sha1:4a", ` + working(3) + `}`), "main@sha1:4a unwell: its controller has not looked at it"},
+		{"it is at work since it was changed", flux(`{"observedGeneration": 2, "lastAppliedRevision": "main@sha1:4a", ` + working(3) + `}`), "main@sha1:4a unwell: its condition Ready is Unknown: Progressing: Reconciliation in progress"},
 		{"it is at work on what it was before", flux(`{"observedGeneration": 3, "lastAppliedRevision": "main@sha1:4a", ` + working(2) + `}`), "main@sha1:4a unwell: its condition Ready is of generation 2"},
 		{"it is at work, and nobody knows of what", flux(`{"lastAppliedRevision": "main@sha1:4a", ` + working(3) + `}`), "main@sha1:4a unwell: its condition Ready is Unknown"},
 		{"it is at work on its end", `{"metadata": {"deletionTimestamp": "2026-11-27T00:00:00Z"}, "status": {"observedGeneration": 3, "lastAppliedRevision": "4", ` + working(3) + `}}`, "4 unwell: it is being removed"},
@@ -87,7 +90,12 @@ func TestAnObjectOfFluxRunsWhatItsControllerSays(t *testing.T) {
 
 func TestAReleaseOfHelmRunsTheChartThatWasReleasedLast(t *testing.T) {
 	const ready = `"conditions": [{"type": "Ready", "status": "True"}]`
+	const registry = `{"history": [{"chartVersion": "1.0.0+78f492005649", "ociDigest": "sha256:78f492005649", "status": "deployed"}], ` + ready + `}`
+	read(t, object.Object{Kind: "HelmRelease", Part: object.Digest}, []reading{{"a version has no digest", flux(registry), "unknown: "}})
 	read(t, object.Object{Kind: "HelmRelease"}, []reading{
+		{"of an OCI repository", flux(registry), "1.0.0"},
+		{"with metadata of its own", flux(`{"history": [{"chartVersion": "1.0.0+build5", "status": "deployed"}], ` + ready + `}`), "1.0.0+build5"},
+		{"it went back to the version before", flux(`{"lastAttemptedRevision": "1.3.0", "history": [{"chartVersion": "1.3.0", "status": "failed"}, {"chartVersion": "1.2.0", "status": "deployed"}], ` + ready + `}`), "1.2.0 unwell: it attempted 1.3.0 last, and runs 1.2.0"},
 		{"of an older API", flux(`{"lastAppliedRevision": "1.2.0", ` + ready + `}`), "1.2.0"},
 		{"by its history", flux(`{"history": [{"chartVersion": "1.3.0", "status": "deployed"}, {"chartVersion": "1.2.0", "status": "superseded"}], ` + ready + `}`), "1.3.0"},
 		{"the newest failed", flux(`{"history": [{"chartVersion": "1.3.0", "status": "failed"}, {"chartVersion": "1.2.0", "status": "deployed"}], "conditions": []}`), "1.2.0 unwell: it has no condition Ready yet"},
@@ -123,7 +131,9 @@ func TestAnApplicationOfArgoRunsWhatItIsSyncedTo(t *testing.T) {
 		{"a sync is being ended", app(synced+operation("Terminating", "4a"), ""), "4a unwell: its sync is Terminating"},
 		{"its sync failed", app(synced+operation("Failed", "4a"), ""), "4a unwell: its sync is Failed: no"},
 		{"its sync was not possible", app(synced+operation("Error", "4a"), ""), "4a unwell: its sync is Error: no"},
-		{"a sync of before failed", app(synced+operation("Failed", "3a"), ""), "4a"},
+		{"a sync failed, and a commit elsewhere moved the compared revision on", app(synced+operation("Failed", "3a"), ""), "4a unwell: its sync is Failed: no"},
+		{"a sync is retried", app(synced+operation("Running", "4a"), `, "operation": {"sync": {}, "retry": {"limit": 5}}`), "4a unwell: its sync is Running: no"},
+		{"a sync was asked for after one failed", app(synced+operation("Failed", "4a"), `, "operation": {"sync": {}}`), "4a unwell: a sync of it was asked for, and has not begun"},
 		{"its sync is done", app(synced+operation("Succeeded", "4a"), ""), "4a"},
 		{"it has several sources", app(`"sync": {"status": "Synced", "revisions": ["4a", "5a"]}`, ""), "unknown: it has several sources, with a revision each: name the one that counts with revision"},
 		{"its history is strange", `{"status": {"history": [7], "sync": {"status": "OutOfSync", "revision": "4a"}}}`, "none: its sync status is OutOfSync"},
@@ -154,6 +164,8 @@ func TestAWorkloadRunsAnImageWhenItIsRolledOut(t *testing.T) {
 	})
 	read(t, object.Object{Kind: "StatefulSet"}, []reading{
 		{"all is rolled out", of("shop:42", "2", `{"observedGeneration": 2, "replicas": 2, "updatedReplicas": 2, "availableReplicas": 2, "currentRevision": "a", "updateRevision": "a"}`), "42"},
+		{"people replaced all Pods", strings.Replace(of("shop:42", "2", `{"observedGeneration": 2, "replicas": 2, "updatedReplicas": 2, "availableReplicas": 2, "currentRevision": "a", "updateRevision": "b"}`), `"replicas": 2,`, `"replicas": 2, "updateStrategy": {"type": "OnDelete"},`, 1), "42"},
+		{"people replaced one Pod", strings.Replace(of("shop:42", "2", `{"observedGeneration": 2, "replicas": 2, "updatedReplicas": 1, "availableReplicas": 2, "currentRevision": "a", "updateRevision": "b"}`), `"replicas": 2,`, `"replicas": 2, "updateStrategy": {"type": "OnDelete"},`, 1), "42 unwell: not all of its Pods are of its newest template: a gives way to b"},
 		{"some are of before", of("shop:42", "2", `{"observedGeneration": 2, "replicas": 2, "updatedReplicas": 2, "availableReplicas": 2, "currentRevision": "a", "updateRevision": "b"}`), "42 unwell: not all of its Pods are of its newest template: a gives way to b"},
 	})
 	read(t, object.Object{Kind: "DaemonSet"}, []reading{
@@ -186,6 +198,21 @@ func TestADefinitionSaysWhereAnObjectSaysWhatItRuns(t *testing.T) {
 	})
 }
 
+func TestAGenerationThatCannotBeReadIsNotWell(t *testing.T) {
+	rollout := object.Object{Kind: "Rollout", APIVersion: "argoproj.io/v1alpha1", Revision: "{.status.runs}", Ready: "{.status.phase}=Healthy"}
+	of := func(seen string) string {
+		return `{"metadata": {"generation": 3}, "status": {"observedGeneration": ` + seen + `, "runs": "42", "phase": "Healthy"}}`
+	}
+	read(t, rollout, []reading{
+		{"a text, as Argo Rollouts write it", of(`"3"`), "42"},
+		{"a text of an older generation", of(`"2"`), "42 unwell: its controller has not looked at it since it was changed: it has seen generation 2 of 3"},
+		{"a hash", of(`"5f7c9d"`), "42 unwell: its status.observedGeneration is no number: 5f7c9d"},
+		{"a fraction", of(`3.5`), "42 unwell: its status.observedGeneration is no number: 3.5"},
+		{"an object", of(`{"a": 3}`), "42 unwell: its status.observedGeneration is no number"},
+		{"nothing", of(`null`), "42"},
+	})
+}
+
 func TestARevisionIsAPartOfWhatAnObjectSays(t *testing.T) {
 	for _, tc := range []struct {
 		part       object.Part
@@ -193,6 +220,8 @@ func TestARevisionIsAPartOfWhatAnObjectSays(t *testing.T) {
 	}{
 		{object.Name, "v1.2@sha1:4a5b", "v1.2"}, {object.Name, "1.2.0", "1.2.0"}, {object.Digest, "latest@sha256:4a5b", "sha256:4a5b"},
 		{object.Commit, "main@sha1:4a5b", "4a5b"}, {object.Commit, "4a5b", "4a5b"}, {object.Tag, "acme/shop:42", "42"},
+		{object.Name, "user@feature@sha1:4a5b", "user@feature"}, {object.Digest, "sha256:4a5b", "sha256:4a5b"}, {object.Commit, "sha1:4a5b", "4a5b"}, {object.Name, "sha1:4a5b", "unknown: "},
+		{object.Version, "1.0.0+78f492005649", "1.0.0"}, {object.Version, "1.0.0", "1.0.0"},
 		{object.Digest, "1.2.0", `unknown: "1.2.0" at {.status.lastAppliedRevision} has no digest`}, {object.Commit, "main", `unknown: "main" at`}, {object.Name, "@sha1:4a", "unknown: "},
 	} {
 		o := object.Object{Kind: "Kustomization", Part: tc.part, Ready: ".ok"}

@@ -106,8 +106,8 @@ func (o *Object) revision(live map[string]any) (string, error) {
 		return "", errNothing
 	}
 	part := o.Part
-	if part == All && o.Revision == "" && o.workload() {
-		part = Tag
+	if part == All && o.Revision == "" {
+		part = o.partByKind(live)
 	}
 	cut := part.of(text)
 	switch {
@@ -117,6 +117,29 @@ func (o *Object) revision(live map[string]any) (string, error) {
 		return "", fmt.Errorf("%q at %s has no %s that could be the revision", phrase.Cut(phrase.Plain(text), mostRevision), o.revisionPath(live), part)
 	}
 	return cut, nil
+}
+
+// partByKind returns the part that counts if a definition names none.
+func (o *Object) partByKind(live map[string]any) Part {
+	switch {
+	case o.workload():
+		return Tag
+	case o.known(helmRelease) && fromRegistry(live):
+		return Version
+	}
+	return All
+}
+
+// fromRegistry reports whether a release is of a chart from an OCI repository. The controller adds
+// the beginning of the digest to its version: 1.0.0+78f492005649.
+func fromRegistry(live map[string]any) bool {
+	for _, one := range history(live) {
+		entry, _ := one.(map[string]any)
+		if texts(entry, "status") == "deployed" {
+			return texts(entry, "ociDigest") != ""
+		}
+	}
+	return texts(live, "status", "lastAttemptedRevisionDigest") != ""
 }
 
 // history is that of a release of Helm; nil where the object has none.
@@ -137,13 +160,32 @@ func released(live map[string]any) (any, error) {
 	return nil, errNothing
 }
 
+// isDigest reports whether the text is ALGORITHM:HEX, as Flux writes digests and commits.
+func isDigest(text string) bool {
+	algorithm, sum, _ := strings.Cut(text, ":")
+	return strings.HasPrefix(algorithm, "sha") && sum != "" && strings.Trim(sum, "0123456789abcdef") == ""
+}
+
 // of is the part of a text, "" where it has none.
 func (p Part) of(text string) string {
-	name, digest, has := strings.Cut(text, "@")
+	name, digest, has := text, "", false
+	if at := strings.LastIndexByte(text, '@'); at >= 0 { // a branch may have one in its name
+		name, digest, has = text[:at], text[at+1:], true
+	}
+	bare := !has && isDigest(text) // without a name, as Flux writes it of a pinned source
 	switch p {
 	case Name:
+		if bare {
+			return ""
+		}
 		return name
+	case Version:
+		version, _, _ := strings.Cut(name, "+")
+		return version
 	case Digest:
+		if bare {
+			return text
+		}
 		return digest
 	case Commit:
 		if !has { // as Argo CD writes it
