@@ -67,8 +67,8 @@ func (s *State) applyApproval(stage string, e deploylog.Event, p Payload) (is bo
 func (s *State) standing(stage *definition.Stage, v verdict, now time.Time) approval.Standing {
 	standing := approval.Standing{Needed: max(1, stage.Approvals), By: []string{}}
 	for _, given := range s.approvals[stage.Name][v.revision] {
-		if given.Event <= v.came {
-			continue // of what ran there before
+		if given.Event <= v.arrived {
+			continue // of an earlier arrival
 		}
 		if cause := s.void(stage, v.revision, given, now); cause != "" {
 			standing.Void = append(standing.Void, approval.Void{By: given.By, Seq: given.Event, Cause: cause})
@@ -94,7 +94,7 @@ func (s *State) void(stage *definition.Stage, revision string, given Approval, n
 // rejects is the rejection of a revision that is to come to a stage, nil where there is none.
 func (s *State) rejects(stage string, v verdict) *rejection {
 	r := s.rejected[stage]
-	if r.event == 0 || r.revision != v.revision || r.event <= v.came || r.event < s.released[stage] {
+	if r.event == 0 || r.revision != v.revision || r.event <= v.arrived || r.event < s.released[stage] {
 		return nil
 	}
 	return &r
@@ -110,7 +110,7 @@ func (s *State) carries(v verdict) string {
 		Revision    string `json:"revision"`
 		Value       any    `json:"value"`
 		Came        int64  `json:"came"`
-	}{s.name, stage.Name, stage.Identity(), v.revision, v.value, v.came})
+	}{s.name, stage.Name, stage.Identity(), v.revision, v.value, v.arrived})
 	if err != nil { // the value was decoded from JSON
 		return ""
 	}
@@ -209,12 +209,12 @@ func (s *State) asks(all []verdict, now time.Time) (events []deploylog.Event) {
 			continue
 		}
 		stage := &s.definition.Stages[v.stage]
-		if was := s.asked[stage.Name]; was.revision == v.revision && was.came == v.came && was.event > s.reopened(stage, v, now) {
+		if was := s.asked[stage.Name]; was.revision == v.revision && was.came == v.arrived && was.event > s.reopened(stage, v, now) {
 			continue
 		}
 		events = append(events, deploylog.Event{
 			Deployment: fmt.Sprintf("%s/%s@%d", s.name, stage.Name, s.head), Target: StageTarget(s.name, stage.Name), Revision: v.revision, Name: Waiting, Attempt: 1,
-			Data: Payload{From: s.definition.Stages[v.from].Name, Came: v.came, Environment: stage.Environment}.Data(),
+			Data: Payload{From: s.definition.Stages[v.from].Name, Came: v.arrived, Environment: stage.Environment}.Data(),
 		})
 	}
 	return events
@@ -230,7 +230,7 @@ func (s *State) reopened(stage *definition.Stage, v verdict, now time.Time) (eve
 	for _, void := range standing.Void {
 		event = max(event, void.Seq)
 	}
-	if r := s.rejected[stage.Name]; r.revision == v.revision && r.event > v.came && s.released[stage.Name] > r.event {
+	if r := s.rejected[stage.Name]; r.revision == v.revision && r.event > v.arrived && s.released[stage.Name] > r.event {
 		event = max(event, s.released[stage.Name])
 	}
 	return event

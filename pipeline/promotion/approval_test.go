@@ -2,6 +2,8 @@ package promotion_test
 
 import (
 	"errors"
+	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -188,4 +190,60 @@ func TestItIsToldOfAnotherEnvironmentThatAStageWaits(t *testing.T) {
 	w.runs("c", "0")
 	w.waits("waits for approval")
 	assert.Equal(t, []string{"1", "1"}, w.asked(), "it was told to wait")
+}
+
+// An approval and a rejection are of one arrival at the stage before, with both policies.
+func TestAnotherArrivalAtTheStageBeforeEndsWhatWasDecided(t *testing.T) {
+	edits := map[string]func(*world){
+		"the stage before is rolled back, and gets the revision again": func(w *world) {
+			w.runs("b", "0")
+			w.runs("b", "1")
+		},
+		"a stage is inserted": func(w *world) {
+			d := *w.state.Definition()
+			d.Stages = slices.Insert(slices.Clone(d.Stages), 2, definition.Stage{Name: "new", Environment: "env/new"})
+			w.command(promotion.Define{Definition: &d, ID: "inserted"})
+			w.see("new", running(w, "1"))
+		},
+		"a stage that ran the revision before the decision is inserted": func(w *world) {
+			w.seen["env/new"] = w.seen["env/a"]
+			d := *w.state.Definition()
+			d.Stages = slices.Insert(slices.Clone(d.Stages), 2, definition.Stage{Name: "new", Environment: "env/new"})
+			w.command(promotion.Define{Definition: &d, ID: "inserted"})
+		},
+		"the stage before gets another environment": func(w *world) {
+			w.moves(1, "env/other")
+			w.seen["env/other"] = w.seen["env/a"]
+		},
+	}
+	decisions := map[string]promotion.Command{
+		"approved": promotion.Approve{Stage: "c", Revision: "1", By: "ann"},
+		"rejected": promotion.Reject{Stage: "c", Revision: "1", By: "ann"},
+	}
+	for _, policy := range []definition.Policy{definition.Single, definition.Concurrent} {
+		for decided, command := range decisions {
+			for name, edit := range edits {
+				t.Run(fmt.Sprintf("%s/%s/%s", policy, decided, name), func(t *testing.T) {
+					w := newWorld(t, 3, definition.Promotion{Policy: policy}, func(d *definition.Definition) { d.Stages[2].Manual = true })
+					w.runs("c", "0")
+					w.runs("a", "1")
+					w.runs("b", "1")
+					w.settle(false)
+					w.command(promotion.HoldStage{Stage: "c", By: "ann", Reason: "later"})
+					w.command(command)
+					edit(w)
+					w.command(promotion.ReleaseHold{Stage: "c", By: "ann"})
+					if s := w.settle(false); s != nil && s.Stage == "c" {
+						t.Fatalf("it promotes %+v", s)
+					}
+					assert.Contains(t, w.explain("c").Message, "waits for approval")
+				})
+			}
+		}
+	}
+}
+
+// running returns that an environment runs a revision as a whole, since now.
+func running(w *world, revision string) promotion.Observation {
+	return promotion.Observation{Health: promotion.Whole, Revision: revision, Runs: []string{revision}, Since: w.now, Came: w.tick(), Event: w.tick()}
 }

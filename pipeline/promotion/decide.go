@@ -99,7 +99,7 @@ func (s *State) resumed(p *Promotion, v verdict, o Observed, now time.Time) (ste
 		return step, true
 	}
 	source := o.of(s.definition.Stages[v.stage-1].Environment)
-	again := s.waits(verdict{stage: v.stage, revision: p.Revision, came: p.came, from: v.from}, source, seen, p, false, now)
+	again := s.waits(verdict{stage: v.stage, revision: p.Revision, came: p.came, arrived: max(source.Came, p.came), from: v.from}, source, seen, p, false, now)
 	if again.code == Ready {
 		return step, true
 	}

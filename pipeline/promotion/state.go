@@ -230,8 +230,9 @@ func (s *State) define(e deploylog.Event, p Payload) {
 		s.created, s.deleted = e.Seq, 0
 	}
 	if s.definition != nil {
-		for i := range s.definition.Stages { // who approved meant the environment that the stage had
-			if stage := s.definition.Stages[i].Name; environmentOf(s.definition, stage) != environmentOf(p.Definition, stage) {
+		for i := range s.definition.Stages { // an approval means the environments of its stage and of the one before
+			stage := s.definition.Stages[i].Name
+			if environmentOf(s.definition, stage) != environmentOf(p.Definition, stage) || environmentBefore(s.definition, stage) != environmentBefore(p.Definition, stage) {
 				delete(s.approvals, stage)
 				delete(s.rejected, stage)
 				delete(s.asked, stage)
@@ -263,6 +264,14 @@ func environmentOf(d *definition.Definition, stage string) string {
 		if i := d.Index(stage); i >= 0 {
 			return d.Stages[i].Identity()
 		}
+	}
+	return ""
+}
+
+// environmentBefore returns the environment of the stage before a stage; "" if there is none.
+func environmentBefore(d *definition.Definition, stage string) string {
+	if i := d.Index(stage); i > 0 {
+		return d.Stages[i-1].Identity()
 	}
 	return ""
 }

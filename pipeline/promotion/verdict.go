@@ -49,6 +49,7 @@ type verdict struct {
 	revision string // that is there or is to come
 	value    any
 	came     int64 // see Run
+	arrived  int64 // event with which the stage before came to run the revision: approvals are bound to it
 	from     int   // stage
 	name     string
 	cause    string
@@ -84,7 +85,7 @@ func (s *State) verdicts(o Observed, now time.Time) []verdict {
 			all[i] = verdict{stage: i, code: AwaitsStage, name: d.Stages[behind].Name, from: i - 1}
 			continue
 		}
-		v := verdict{stage: i, revision: wanted.revision, value: wanted.value, came: wanted.came, from: i - 1}
+		v := verdict{stage: i, revision: wanted.revision, value: wanted.value, came: wanted.came, arrived: source.Came, from: i - 1}
 		all[i] = s.at(v, source, o.of(d.Stages[i].Environment), now)
 		if all[i].code == There {
 			if of, wanted := s.verification(i, o.of(d.Stages[i].Environment)); wanted {
