@@ -327,6 +327,10 @@ func (s *State) Idle(o Observed, now time.Time) bool {
 		switch v.code {
 		case Settling, AwaitsSoak:
 			return false
+		case AwaitsProof:
+			if !v.until.IsZero() {
+				return false
+			}
 		case AwaitsRetry, Verifies, AwaitsVerified:
 			if v.try < patientTries {
 				return false

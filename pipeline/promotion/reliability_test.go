@@ -477,3 +477,70 @@ func TestADefinitionDoesNotDropAHold(t *testing.T) {
 	w.command(promotion.ReleaseHold{Stage: "b", ID: "release"})
 	w.command(promotion.Define{Definition: &renamed, ID: "rename"})
 }
+
+// Revisions that come faster than a stage proves them still get beyond it.
+func TestAStageKeepsARevisionUntilItIsProven(t *testing.T) {
+	const soak = 10 * time.Minute
+	start := func(t *testing.T, keep definition.KeepUntil, change ...func(*definition.Definition)) *world {
+		p := definition.Promotion{Policy: definition.Concurrent, RetryAfter: dur(time.Second)}
+		w := newWorld(t, 3, p, append(change, func(d *definition.Definition) { d.Stages[1].Soak, d.Stages[1].KeepUntil = dur(soak), keep })...)
+		w.runs("c", "1")
+		w.runs("ab", "2")
+		w.runs("a", "3")
+		return w
+	}
+	for _, keep := range []definition.KeepUntil{"", definition.UntilSoaked, definition.UntilVerified, definition.UntilPromoted} {
+		t.Run("soaked/"+string(keep), func(t *testing.T) {
+			w := start(t, keep)
+			w.nothing("b", promotion.AwaitsProof)
+			assert.Equal(t, "revision 3 waits: the stage keeps revision 2 until that has soaked", w.explain("b").Message)
+			assert.Equal(t, w.now.Add(soak), w.state.Wake(w.seen, w.now))
+			assert.False(t, w.state.Idle(w.seen, w.now))
+			w.runs("a", "4") // the newest wins
+			w.now = w.now.Add(soak)
+			begun := map[string]string{}
+			for _, s := range w.decide() {
+				begun[s.Stage] = s.Revision
+			}
+			want := map[string]string{"b": "4", "c": "2"}
+			if keep == definition.UntilPromoted {
+				delete(want, "b")
+			}
+			assert.Equal(t, want, begun)
+		})
+	}
+	t.Run("promoted", func(t *testing.T) {
+		w := start(t, definition.UntilPromoted)
+		w.now = w.now.Add(soak)
+		w.only("c", "2")
+		assert.Equal(t, "revision 3 waits: the stage keeps revision 2 until that runs in stage c", w.explain("b").Message)
+		w.runs("c", "2")
+		assert.Equal(t, promotion.Ready, w.explain("b").Code)
+	})
+	t.Run("verified", func(t *testing.T) {
+		w := start(t, definition.UntilVerified, func(d *definition.Definition) { d.Stages[1].Verify = "smoke.yaml" })
+		w.now = w.now.Add(soak)
+		step := w.verifies("b", "2")
+		assert.Equal(t, "revision 3 waits: the stage keeps revision 2 until that is verified", w.explain("b").Message)
+		w.result(step, errRefused) // a newer revision may be the remedy
+		w.only("b", "3")
+	})
+	t.Run("rejected", func(t *testing.T) {
+		w := start(t, "", func(d *definition.Definition) { d.Stages[2].Manual = true })
+		w.command(promotion.Reject{Stage: "c", Revision: "2", By: "ann"})
+		w.only("b", "3")
+	})
+	t.Run("not well", func(t *testing.T) {
+		w := start(t, "")
+		o := w.seen["env/b"]
+		o.Health, o.Runs = promotion.Partly, []string{"2"}
+		w.see("b", o)
+		w.only("b", "3")
+	})
+	t.Run("the last stage", func(t *testing.T) {
+		w := newWorld(t, 2, definition.Promotion{Policy: definition.Concurrent}, func(d *definition.Definition) { d.Stages[1].Soak = dur(soak) })
+		w.runs("ab", "2")
+		w.runs("a", "3")
+		w.only("b", "3")
+	})
+}

@@ -121,6 +121,12 @@ func (s *State) words(v verdict, stage definition.Stage) (message, change string
 		return fmt.Sprintf("environment %s was rolled back%s, which holds", stage.Environment, by), fmt.Sprintf("deployster pipeline release-hold %s %s", s.name, stage.Name)
 	case AwaitsSoak:
 		return fmt.Sprintf("revision %s soaks in stage %s", v.revision, v.name), "at " + until
+	case AwaitsProof:
+		change = "at " + until
+		if v.until.IsZero() {
+			change = "deployster pipeline explain " + s.name
+		}
+		return fmt.Sprintf("revision %s waits: the stage keeps revision %s until that %s", v.revision, v.name, v.cause), change
 	case IsRejected:
 		return fmt.Sprintf("revision %s was rejected%s", v.revision, by), fmt.Sprintf("another revision, or deployster pipeline release-hold %s %s, which asks for approval again", s.name, stage.Name)
 	case AwaitsWindow, AwaitsFreeze:

@@ -30,6 +30,7 @@ const (
 	IsRolledBack    Code = "rolled-back"         // by By, and so held
 	AwaitsVerified  Code = "awaits-verification" // of stage Name
 	AwaitsSoak      Code = "awaits-soak"         // of stage Name, until Until
+	AwaitsProof     Code = "awaits-proof"        // of revision Name, which the stage keeps until Cause; Until is the end of its soak
 	IsRejected      Code = "rejected"            // by By
 	AwaitsApproval  Code = "awaits-approval"     // of which the standing is how far it is
 	AwaitsWindow    Code = "awaits-window"       // Until; zero is never
@@ -87,6 +88,9 @@ func (s *State) verdicts(o Observed, now time.Time) []verdict {
 		}
 		v := verdict{stage: i, revision: wanted.revision, value: wanted.value, came: wanted.came, arrived: source.Came, from: i - 1}
 		all[i] = s.at(v, source, o.of(d.Stages[i].Environment), now)
+		if all[i].code == Ready {
+			all[i] = s.queued(all[i], o, now)
+		}
 		if all[i].code == There {
 			if of, wanted := s.verification(i, o.of(d.Stages[i].Environment)); wanted {
 				all[i] = s.verifying(all[i], Verifies, of, now)
@@ -96,6 +100,38 @@ func (s *State) verdicts(o Observed, now time.Time) []verdict {
 		passed, behind = false, i
 	}
 	return all
+}
+
+// queued returns the verdict of a revision that could come to a stage: it waits if the stage keeps
+// the revision that it runs until that is proven. Without it, revisions that come faster than they
+// soak would never leave the stage.
+func (s *State) queued(v verdict, o Observed, now time.Time) verdict {
+	d := s.definition
+	stage, seen := &d.Stages[v.stage], o.of(d.Stages[v.stage].Environment)
+	if d.Promotion.Policy != definition.Concurrent || v.stage+1 == len(d.Stages) || seen.Health != Whole || seen.Revision == "" {
+		return v
+	}
+	next := &d.Stages[v.stage+1]
+	if next.Manual && s.rejects(next.Name, verdict{revision: seen.Revision, arrived: seen.Came}) != nil {
+		return v
+	}
+	soaked := seen.ran(now).Add(time.Duration(stage.Soak))
+	verification, unverified := s.verification(v.stage, seen)
+	failed := verification != nil && !verification.Open && verification.Failures > 0
+	switch {
+	case stage.Soak > 0 && now.Before(soaked):
+		v.until, v.cause = soaked, "has soaked"
+	case stage.KeepUntil == definition.UntilSoaked:
+		return v
+	case unverified && !failed:
+		v.cause = "is verified"
+	case stage.KeepUntil != definition.UntilPromoted || unverified || o.of(next.Environment).wholly(seen.Revision):
+		return v
+	default:
+		v.cause = "runs in stage " + next.Name
+	}
+	v.code, v.name = AwaitsProof, seen.Revision
+	return v
 }
 
 // first is what is so at the first stage.

@@ -127,7 +127,8 @@ func TestWhatIsNotWholeIsNotVerified(t *testing.T) {
 }
 
 func TestEachStageByItselfIsVerifiedForWhatItRuns(t *testing.T) {
-	w := newWorld(t, 3, definition.Promotion{Policy: definition.Concurrent, RetryAfter: dur(time.Second)}, verified(1))
+	soaked := func(d *definition.Definition) { d.Stages[1].KeepUntil = definition.UntilSoaked }
+	w := newWorld(t, 3, definition.Promotion{Policy: definition.Concurrent, RetryAfter: dur(time.Second)}, verified(1), soaked)
 	w.runs("a", "3")
 	w.runs("b", "2")
 	w.runs("c", "1")

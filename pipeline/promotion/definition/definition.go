@@ -48,6 +48,17 @@ type Promotion struct {
 	RetryAfter Duration `json:"retry_after"`          // after the first failure; then double
 }
 
+// KeepUntil is how long a stage keeps a revision before it takes a newer one; "" is UntilVerified. It
+// applies to the policy Concurrent, and not to the last stage.
+type KeepUntil string
+
+// The values of KeepUntil. Each includes the ones before it.
+const (
+	UntilSoaked   KeepUntil = "soaked"   // the revision has soaked
+	UntilVerified KeepUntil = "verified" // its verification has succeeded or failed
+	UntilPromoted KeepUntil = "promoted" // the next stage runs it
+)
+
 // Stage is an environment, a manifest on hosts, or objects in clusters, and what a revision waits
 // for before it comes there and before it leaves.
 type Stage struct {
@@ -56,6 +67,7 @@ type Stage struct {
 	Targets     *Targets         `json:"targets,omitempty"` // nil of one that is not on hosts
 	Objects     []object.Object  `json:"objects,omitempty"` // in clusters; none of one that is something else
 	Soak        Duration         `json:"soak,omitempty"`    // how long it must have run a revision before that goes on
+	KeepUntil   KeepUntil        `json:"keep_until,omitempty"`
 	Manual      bool             `json:"manual,omitempty"`  // a revision comes here only when somebody approves it
 	Calendar    *window.Calendar `json:"calendar,omitempty"`
 

@@ -66,7 +66,7 @@ func Promotes(data []byte) bool {
 	})
 }
 
-var stageFields = slices.Concat([]string{"name", "environment", "soak", "manual", "approvals", "expires", "windows", "freezes", "strategy", "verify", "verify_timeout", "webhook", "pull_request"}, []string{"objects"}, targetsFields)
+var stageFields = slices.Concat([]string{"name", "environment", "soak", "keep_until", "manual", "approvals", "expires", "windows", "freezes", "strategy", "verify", "verify_timeout", "webhook", "pull_request"}, []string{"objects"}, targetsFields)
 
 // Parse reads a definition; name is what its messages call the file. It fails with a
 // *yamlfile.Error that holds every problem of the file.
@@ -261,7 +261,18 @@ func (p *parser) waits(fields map[string]*yamlfile.Node, s *Stage) {
 			at.FailName("how long the first stage must have run a revision is promotion.settle_for")
 		}
 	}
-	for _, key := range []string{"manual", "approvals", "expires", "windows", "freezes", "webhook", "pull_request"} {
+	if at := fields["keep_until"]; at != nil {
+		values := []string{string(UntilSoaked), string(UntilVerified), string(UntilPromoted)}
+		switch text, ok := at.Line("soaked, verified or promoted", maxName); {
+		case ok && !slices.Contains(values, text):
+			at.FailLike(text, values, "there is no keep_until %.60q", text)
+		case p.definition.Promotion.Policy == Single:
+			at.FailName("with the policy single only the current revision goes on, so no stage keeps an older one: write policy: concurrent below promotion, or leave it out")
+		default:
+			s.KeepUntil = KeepUntil(text)
+		}
+	}
+	for _, key := range []string{"keep_until", "manual", "approvals", "expires", "windows", "freezes", "webhook", "pull_request"} {
 		if at := fields[key]; at != nil && first {
 			at.FailName("nothing is promoted to the first stage: its revision is observed, so %s has no meaning there", key)
 		}
