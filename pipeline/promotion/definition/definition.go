@@ -68,7 +68,7 @@ type Stage struct {
 	Objects     []object.Object  `json:"objects,omitempty"` // in clusters; none of one that is something else
 	Soak        Duration         `json:"soak,omitempty"`    // how long it must have run a revision before that goes on
 	KeepUntil   KeepUntil        `json:"keep_until,omitempty"`
-	Manual      bool             `json:"manual,omitempty"`  // a revision comes here only when somebody approves it
+	Manual      bool             `json:"manual,omitempty"` // a revision comes here only when somebody approves it
 	Calendar    *window.Calendar `json:"calendar,omitempty"`
 
 	Approvals int      `json:"approvals,omitempty"` // by different identities, of a stage that is manual; 0 is 1

@@ -31,7 +31,7 @@ type Part string
 
 // The parts. The first three are of revisions as Flux writes them, such as main@sha1:4a5b.
 const (
-	All    Part = ""
+	All     Part = ""
 	Name    Part = "name"    // the text before the last @: a branch, a tag, a version
 	Digest  Part = "digest"  // the text after it, with its algorithm
 	Commit  Part = "commit"  // the digest without the algorithm
@@ -40,7 +40,9 @@ const (
 )
 
 // Parts are the names of those that a definition may give.
-func Parts() []string { return []string{string(Name), string(Digest), string(Commit), string(Tag), string(Version)} }
+func Parts() []string {
+	return []string{string(Name), string(Digest), string(Commit), string(Tag), string(Version)}
+}
 
 // The kinds whose objects say by themselves what they run.
 const (
