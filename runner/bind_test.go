@@ -114,7 +114,7 @@ func TestABoundApplyDoesWhatWasPlannedWithoutAsking(t *testing.T) {
 
 	// The plan can be applied again, as after an interruption.
 	w.forget()
-	statuses = w.mustApply(t, branches, to(plan))
+	w.mustApply(t, branches, to(plan))
 	assert.Equal(t, 0, w.runs("set"))
 }
 

@@ -270,6 +270,7 @@ func TestOldRevisionsOfAnEnvironmentAreNotKept(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, 3*(revisions-gc.KeptRuns), removed[0].Count)
 	entries, err := os.ReadDir(filepath.Join(dir, "work"))
+	require.NoError(t, err)
 	var left []string
 	for _, e := range entries {
 		left = append(left, e.Name())

@@ -60,7 +60,7 @@ func (s *site) through(socket string, do func(w http.ResponseWriter, r *http.Req
 		Transport: s.on(socket),
 	}
 	between := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { do(w, r, to) }))
-	s.T.Cleanup(between.Close)
+	s.Cleanup(between.Close)
 	return between.URL
 }
 

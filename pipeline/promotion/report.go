@@ -119,14 +119,8 @@ func (s *State) words(v verdict, stage definition.Stage) (message, change string
 		return "held" + by, fmt.Sprintf("deployster pipeline release-hold %s %s", s.name, stage.Name)
 	case IsRolledBack:
 		return fmt.Sprintf("environment %s was rolled back%s, which holds", stage.Environment, by), fmt.Sprintf("deployster pipeline release-hold %s %s", s.name, stage.Name)
-	case AwaitsSoak:
-		return fmt.Sprintf("revision %s soaks in stage %s", v.revision, v.name), "at " + until
-	case AwaitsProof:
-		change = "at " + until
-		if v.until.IsZero() {
-			change = "deployster pipeline explain " + s.name
-		}
-		return fmt.Sprintf("revision %s waits: the stage keeps revision %s until that %s", v.revision, v.name, v.cause), change
+	case AwaitsSoak, AwaitsProof:
+		return s.proofWords(v)
 	case IsRejected:
 		return fmt.Sprintf("revision %s was rejected%s", v.revision, by), fmt.Sprintf("another revision, or deployster pipeline release-hold %s %s, which asks for approval again", s.name, stage.Name)
 	case AwaitsWindow, AwaitsFreeze:
@@ -138,6 +132,18 @@ func (s *State) words(v verdict, stage definition.Stage) (message, change string
 	default:
 		return "waits for stage " + v.name, "stage " + v.name + " runs the revision, healthy, as a whole"
 	}
+}
+
+// proofWords are those of a revision that soaks, or that waits until the stage has proven the one before.
+func (s *State) proofWords(v verdict) (message, change string) {
+	if v.code == AwaitsSoak {
+		return fmt.Sprintf("revision %s soaks in stage %s", v.revision, v.name), "at " + phrase.Moment(v.until)
+	}
+	change = "deployster pipeline explain " + s.name
+	if !v.until.IsZero() {
+		change = "at " + phrase.Moment(v.until)
+	}
+	return fmt.Sprintf("revision %s waits: the stage keeps revision %s until that %s", v.revision, v.name, v.cause), change
 }
 
 // look is the command that shows what a stage runs.

@@ -104,7 +104,8 @@ func members(text string) (s step, rest string, err error) {
 		if member == "" || strings.ContainsAny(member, "],") {
 			return step{}, "", wrong
 		}
-		equals, ok := "", true
+		var equals string
+		var ok bool
 		if strings.HasPrefix(after, `"`) {
 			equals, rest, ok = quoted(after)
 		} else {

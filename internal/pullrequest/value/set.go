@@ -47,13 +47,10 @@ func (p Path) Set(file []byte, to string) ([]byte, error) {
 // written returns the ways to write a value where another one is, the best first.
 func written(before *yaml.Node, to string) []string {
 	double := doubleQuoted(to)
-	switch before.Style {
-	case yaml.DoubleQuotedStyle:
-		return []string{double}
-	case yaml.SingleQuotedStyle:
-		return []string{"'" + strings.ReplaceAll(to, "'", "''") + "'", double}
-	}
 	switch {
+	case before.Style == yaml.DoubleQuotedStyle:
+	case before.Style == yaml.SingleQuotedStyle:
+		return []string{"'" + strings.ReplaceAll(to, "'", "''") + "'", double}
 	case before.Tag == "!!bool" && (to == "true" || to == "false"),
 		(before.Tag == "!!int" || before.Tag == "!!float") && plainNumber(to),
 		plainText(to):
