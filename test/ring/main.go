@@ -17,6 +17,7 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -24,8 +25,8 @@ import (
 )
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	context.AfterFunc(ctx, stop) // a second signal ends this program at once
 	if err := run(ctx, os.Args[1:], os.Stdout); err != nil {
 		fmt.Fprintln(os.Stderr, "ring:", err)
 		os.Exit(1)
@@ -33,6 +34,10 @@ func main() {
 }
 
 func run(ctx context.Context, args []string, out io.Writer) error {
+	began := time.Now()
+	if seconds, err := strconv.ParseInt(os.Getenv("RING_BEGAN"), 10, 64); err == nil { // scripts/test checked before
+		began = time.Unix(seconds, 0)
+	}
 	if len(args) == 0 {
 		return errors.New("missing ring: go run ./test/ring check|test|all [PACKAGE…]")
 	}
@@ -48,16 +53,18 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	began := time.Now()
-	report := newReport(out)
+	for _, p := range packages {
+		if len(args) > 1 && !planned(lanes, p) {
+			return fmt.Errorf("package %s is not in the ring %s: use the ring test", p.dir, args[0])
+		}
+	}
+	report := newReport(out, os.Getenv("CI") == "")
 	// Packages wait for containers and processes much of their time, so the lanes run at once.
 	var running sync.WaitGroup
 	for _, lane := range lanes {
 		running.Go(func() {
 			for _, s := range lane {
-				if err := s.run(ctx, report); err != nil {
-					report.fault(s, err)
-				}
+				s.run(ctx, report)
 			}
 		})
 	}
@@ -72,31 +79,27 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	return nil
 }
 
-// run executes the step and feeds its events to the report. It returns an error if go test ended
-// without saying which package failed.
-func (s step) run(ctx context.Context, report *report) error {
+// run executes the step and feeds its events to the report, also that packages were not tested.
+func (s step) run(ctx context.Context, report *report) {
 	cmd := exec.CommandContext(ctx, "go", s.arguments()...)
 	cmd.Env = append(os.Environ(), s.environment...)
-	// An interrupt reaches the whole group, so that tests can clean up what they started.
+	// An interrupt reaches the whole group, as it does in a terminal.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGTERM) }
+	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGINT) }
 	cmd.WaitDelay = time.Minute
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
 	events, err := cmd.StdoutPipe()
-	if err != nil {
-		return fmt.Errorf("read what go test prints: %w", err)
+	if err == nil {
+		err = cmd.Start()
 	}
-	if err := cmd.Start(); err != nil {
-		return fmt.Errorf("start go test: %w", err)
+	if err == nil {
+		err = report.read(s, events)
+		err = errors.Join(err, cmd.Wait())
 	}
-	before := report.failures()
-	readErr := report.read(s, events)
-	err = cmd.Wait()
-	if readErr != nil || err != nil && report.failures() == before {
-		return errors.Join(readErr, err, errors.New(strings.TrimSpace(stderr.String())))
+	if left := report.untested(s); len(left) > 0 {
+		report.fault(s, left, errors.Join(err, errors.New(strings.TrimSpace(stderr.String()))))
 	}
-	return nil
 }
 
 // changedDirectories returns the directories with files that are not committed or not pushed. If

@@ -20,8 +20,8 @@ type pkg struct {
 	outside    bool   // the package or its tests use processes, engines, servers or databases
 }
 
-// pure packages need nothing but a processor.
-func (p pkg) pure() bool { return !p.goroutines && !p.outside }
+// pure packages need nothing but a processor. The test of the architecture only asks go list.
+func (p pkg) pure() bool { return !p.goroutines && !p.outside || p.dir == "internal/architecture" }
 
 // observers test the program as another process, into which the race detector does not see.
 func (p pkg) observer() bool {
@@ -69,16 +69,20 @@ func (p *pkg) read(path string) error {
 		return fmt.Errorf("find out what %s uses: %w", p.dir, err)
 	}
 	for _, i := range file.Imports {
-		if name, err := strconv.Unquote(i.Path.Value); err == nil && outside.MatchString(name) {
+		name, err := strconv.Unquote(i.Path.Value)
+		if err == nil && outside.MatchString(name) {
 			p.outside = true
+		}
+		if strings.HasPrefix(name, "net/http") { // a server calls handlers in goroutines
+			p.goroutines = true
 		}
 	}
 	ast.Inspect(file, func(n ast.Node) bool {
 		switch n := n.(type) {
 		case *ast.GoStmt:
 			p.goroutines = true
-		case *ast.SelectorExpr: // sync.WaitGroup and errgroup.Group
-			p.goroutines = p.goroutines || n.Sel.Name == "Go"
+		case *ast.SelectorExpr: // sync.WaitGroup and errgroup.Group, time and context
+			p.goroutines = p.goroutines || n.Sel.Name == "Go" || n.Sel.Name == "AfterFunc"
 		}
 		return true
 	})

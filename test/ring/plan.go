@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"os"
 	"regexp"
 	"slices"
 	"strings"
@@ -25,7 +26,7 @@ type step struct {
 
 func (s step) arguments() []string {
 	args := append([]string{"test", "-json"}, s.flags()...)
-	args = append(args, "-vet=off", "-timeout", s.timeout)
+	args = append(args, "-vet=off")
 	if s.parallel > 0 {
 		args = append(args, fmt.Sprintf("-parallel=%d", s.parallel))
 	}
@@ -38,6 +39,9 @@ func (s step) arguments() []string {
 // flags are those of which the result depends.
 func (s step) flags() []string {
 	flags := []string{"-count=1"}
+	if s.timeout != "" {
+		flags = append(flags, "-timeout="+s.timeout)
+	}
 	if s.race {
 		flags = append(flags, "-race")
 	}
@@ -47,6 +51,9 @@ func (s step) flags() []string {
 // repeat returns the command line that repeats a test, or all tests of a directory if test is empty.
 func (s step) repeat(dir, test string) string {
 	command := "go test"
+	if seed := os.Getenv("RAPID_SEED"); seed != "" {
+		command = "RAPID_SEED=" + seed + " " + command
+	}
 	for _, e := range slices.Backward(s.environment) {
 		command = e + " " + command
 	}
@@ -63,37 +70,55 @@ func (s step) repeat(dir, test string) string {
 // Changed packages come first.
 func plan(ring string, packages []pkg, changed map[string]bool) ([][]step, error) {
 	slices.SortStableFunc(packages, func(a, b pkg) int { return rank(a) - rank(b) })
-	lane := func(template step, belongs func(pkg) bool) []step {
-		first, later := template, template
-		for _, p := range packages {
-			switch {
-			case !belongs(p):
-			case changed[p.dir]:
-				first.packages = append(first.packages, p)
-			default:
-				later.packages = append(later.packages, p)
+	kinds := func(kinds ...kind) (lane []step) {
+		for _, isChanged := range []bool{true, false} {
+			for _, k := range kinds {
+				s := k.step
+				for _, p := range packages {
+					if k.has(p) && changed[p.dir] == isChanged {
+						s.packages = append(s.packages, p)
+					}
+				}
+				if len(s.packages) > 0 {
+					lane = append(lane, s)
+				}
 			}
 		}
-		return slices.DeleteFunc([]step{first, later}, func(s step) bool { return len(s.packages) == 0 })
+		return lane
 	}
+	var (
+		pure = kind{step{timeout: "15m"}, pkg.pure}
+		// These packages wait for other processes most of the time.
+		observers = kind{step{timeout: "30m", parallel: 4}, pkg.observer}
+		racing    = kind{step{timeout: "30m", race: true}, func(p pkg) bool { return p.goroutines && !p.pure() && !p.observer() }}
+		others    = kind{step{timeout: "30m"}, func(p pkg) bool { return !p.goroutines && !p.pure() && !p.observer() }}
+		every     = kind{step{timeout: "12h", race: true, environment: []string{"DEPLOYSTER_TEST=all"}}, func(pkg) bool { return true }}
+	)
 	switch ring {
 	case "check":
-		return [][]step{lane(step{timeout: "15m"}, pkg.pure)}, nil
+		return [][]step{kinds(pure)}, nil
 	case "test":
-		return [][]step{
-			// These packages wait for other processes most of the time.
-			lane(step{timeout: "30m", parallel: 4}, pkg.observer),
-			slices.Concat(
-				lane(step{timeout: "15m"}, pkg.pure),
-				lane(step{timeout: "30m", race: true}, func(p pkg) bool { return p.goroutines && !p.observer() }),
-				lane(step{timeout: "30m"}, func(p pkg) bool { return !p.goroutines && p.outside && !p.observer() }),
-			),
-		}, nil
+		return [][]step{kinds(observers), kinds(pure, racing, others)}, nil
 	case "all":
-		long := step{timeout: "12h", race: true, environment: []string{"DEPLOYSTER_TEST=all"}}
-		return [][]step{lane(long, func(pkg) bool { return true })}, nil
+		return [][]step{kinds(every)}, nil
 	}
 	return nil, fmt.Errorf("unknown ring %q: check, test or all", ring)
+}
+
+// kind is which packages a step tests.
+type kind struct {
+	step step
+	has  func(pkg) bool
+}
+
+// planned reports whether a step tests a package.
+func planned(lanes [][]step, p pkg) bool {
+	for _, s := range slices.Concat(lanes...) {
+		if slices.ContainsFunc(s.packages, func(has pkg) bool { return has.dir == p.dir }) {
+			return true
+		}
+	}
+	return false
 }
 
 // rank orders packages by when they begin.

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"io"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -51,19 +52,31 @@ func TestChangedPackagesComeFirst(t *testing.T) {
 	assert.Equal(t, []pkg{{dir: "a"}, {dir: "c"}}, lanes[0][1].packages)
 }
 
+func TestANamedPackageOfAnotherRingIsRefused(t *testing.T) {
+	err := run(t.Context(), []string{"check", "../../deploylog/turn"}, io.Discard)
+	assert.EqualError(t, err, "package deploylog/turn is not in the ring check: use the ring test")
+}
+
+func TestTheRingCheckHasTheArchitecture(t *testing.T) {
+	packages, err := list(t.Context(), []string{"../../internal/architecture"})
+	require.NoError(t, err)
+	assert.True(t, packages[0].pure())
+}
+
 func TestAnUnknownRingIsRefused(t *testing.T) {
 	_, err := plan("rest", nil, nil)
 	assert.EqualError(t, err, `unknown ring "rest": check, test or all`)
 }
 
 func TestAFailureIsRepeatedByOneCommand(t *testing.T) {
+	t.Setenv("RAPID_SEED", "")
 	for _, tc := range []struct {
 		step        step
 		test, wants string
 	}{
 		{step{}, "TestA", `go test -count=1 -run '^TestA$' ./a/b`},
 		{step{race: true}, "TestA/with_a_'quote'/x.y", `go test -count=1 -race -run '^TestA$/^with_a_'\''quote'\''$/^x\.y$' ./a/b`},
-		{step{environment: []string{"DEPLOYSTER_TEST=all"}}, "", `DEPLOYSTER_TEST=all go test -count=1 ./a/b`},
+		{step{environment: []string{"DEPLOYSTER_TEST=all"}, timeout: "12h"}, "", `DEPLOYSTER_TEST=all go test -count=1 -timeout=12h ./a/b`},
 	} {
 		assert.Equal(t, tc.wants, tc.step.repeat("a/b", tc.test))
 	}

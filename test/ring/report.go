@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -45,18 +46,30 @@ type failure struct {
 type report struct {
 	mu      sync.Mutex
 	out     io.Writer
-	tails   map[key][]string // the last lines of what runs
-	parents map[key]bool     // tests with a subtest
-	lost    map[key]bool     // tests with a failed subtest, packages with a failed test
-	tests   map[string]int   // ended tests by package
+	skips   bool // whether a test may skip
+	outputs map[key]*printed
+	running map[key]bool    // tests that have begun and not ended; false is that they wait for others
+	parents map[key]bool    // tests with a subtest
+	lost    map[key]bool    // tests with a failed subtest, packages with a failed test
+	tests   map[string]int  // ended tests by package
+	done    map[string]bool // packages that have ended
 	timings []timing
 	fails   []failure
 	passed  int
 	skipped int
 }
 
-func newReport(out io.Writer) *report {
-	return &report{out: out, tails: map[key][]string{}, parents: map[key]bool{}, lost: map[key]bool{}, tests: map[string]int{}}
+// printed is what a test or package printed, as far as a failure needs it.
+type printed struct {
+	tail  []string // the last lines
+	crash []string // the first lines from a crash on: those after it are of other goroutines
+}
+
+func newReport(out io.Writer, skips bool) *report {
+	return &report{
+		out: out, skips: skips, outputs: map[key]*printed{}, running: map[key]bool{}, parents: map[key]bool{}, lost: map[key]bool{},
+		tests: map[string]int{}, done: map[string]bool{},
+	}
 }
 
 // read takes the events of a step until its output ends.
@@ -67,6 +80,7 @@ func (r *report) read(s step, events io.Reader) error {
 		if err := decoder.Decode(&e); errors.Is(err, io.EOF) {
 			return nil
 		} else if err != nil {
+			_, _ = io.Copy(io.Discard, events) // go test waits until all is read
 			return fmt.Errorf("read the events of go test: %w", err)
 		}
 		r.take(s, e)
@@ -83,58 +97,134 @@ func (r *report) take(s step, e event) {
 	switch e.Action {
 	case "output", "build-output":
 		r.keep(k, e.Output)
-	case "run":
+	case "run", "cont":
+		r.running[k] = true
 		if parent, ok := k.parent(); ok {
 			r.parents[parent] = true
 		}
-	case "pass", "skip":
-		delete(r.tails, k)
-		r.ended(s, k, e)
-	case "fail":
-		r.fail(s, k, e)
-		r.ended(s, k, e)
-	}
-}
-
-// keep appends to the last lines of a test. The lines with which go test frames tests say nothing.
-func (r *report) keep(k key, line string) {
-	text := strings.TrimSpace(line)
-	for _, frame := range []string{"=== RUN", "=== PAUSE", "=== CONT", "=== NAME", "--- PASS", "--- FAIL", "PASS", "FAIL", "ok  \t"} {
-		if strings.HasPrefix(text, frame) {
-			return
+	case "pause":
+		r.running[k] = false
+	case "pass", "skip", "fail":
+		delete(r.running, k)
+		switch {
+		case e.Action == "fail" && k.test == "":
+			r.failPackage(s, k, e)
+		case e.Action == "fail":
+			r.failTest(s, k)
+		case e.Action == "skip" && k.test != "":
+			r.skip(s, k)
 		}
+		delete(r.outputs, k)
+		r.ended(s, k, e)
 	}
-	tail := append(r.tails[k], line)
-	if len(tail) > tailLines {
-		tail = slices.Clone(tail[len(tail)-tailLines:])
-	}
-	r.tails[k] = tail
 }
 
-// fail prints the failure of a test, or of a package in which no test failed: one that does not
-// compile, panics or hangs. The tests above a failed subtest are printed if they say more.
-func (r *report) fail(s step, k key, e event) {
-	tail := r.tails[k]
-	delete(r.tails, k)
-	if r.lost[k] && (k.test == "" || len(tail) == 0) {
-		r.loses(k)
+// frames are the lines with which go test frames tests. They say nothing.
+var frames = regexp.MustCompile(`^(=== (RUN|PAUSE|CONT|NAME) .*|\s*--- (PASS|FAIL|SKIP): .*|PASS|FAIL|FAIL\t.*|ok  \t.*|exit status \d+)$`)
+
+// crashes are the lines with which a program or the race detector begins to say why it ends.
+var crashes = regexp.MustCompile(`^\s*(panic: |fatal error: |WARNING: DATA RACE)`)
+
+// keep adds a line to the output of a test.
+func (r *report) keep(k key, line string) {
+	if frames.MatchString(strings.TrimRight(line, "\n")) {
 		return
 	}
-	if k.test == "" {
-		if e.FailedBuild != "" {
-			build, _, _ := strings.Cut(e.FailedBuild, " ")
-			tail = append(r.tails[key{pkg: build}], tail...)
-		}
-		for running, lines := range r.tails { // what panicked, or did not end
-			if running.pkg == k.pkg && running.test != "" {
-				tail = append(append(tail, "in "+running.test+":\n"), lines...)
-			}
-		}
+	o := r.outputs[k]
+	if o == nil {
+		o = &printed{}
+		r.outputs[k] = o
+	}
+	if len(o.crash) < tailLines && (len(o.crash) > 0 || crashes.MatchString(line)) {
+		o.crash = append(o.crash, line)
+	}
+	if o.tail = append(o.tail, line); len(o.tail) > tailLines {
+		o.tail = slices.Clone(o.tail[len(o.tail)-tailLines:])
+	}
+}
+
+// lines returns what a failure shows of the output of a test.
+func (r *report) lines(k key) []string {
+	switch o := r.outputs[k]; {
+	case o == nil:
+		return nil
+	case len(o.crash) > 0:
+		return o.crash
+	default:
+		return o.tail
+	}
+}
+
+// failTest prints the failure of a test. One above a failed subtest is printed only if it says more.
+func (r *report) failTest(s step, k key) {
+	lines := r.lines(k)
+	if !r.lost[k] || len(lines) > 0 {
+		r.print(s, k, lines)
 	}
 	r.loses(k)
+}
+
+// failPackage prints the failure of a package that its tests do not explain: it does not compile,
+// it crashes, or a test hangs. The tests that had not ended are named.
+func (r *report) failPackage(s step, k key, e event) {
+	var unended, waiting []key
+	for t, active := range r.running {
+		switch {
+		case t.pkg != k.pkg || t.test == "" || r.parents[t] && r.anyBelow(t):
+		case active:
+			unended = append(unended, t)
+		default:
+			waiting = append(waiting, t)
+		}
+		if t.pkg == k.pkg {
+			delete(r.running, t)
+		}
+	}
+	if len(unended) == 0 {
+		unended = waiting
+	}
+	slices.SortFunc(unended, func(a, b key) int { return cmp.Compare(a.test, b.test) })
+	for _, t := range unended {
+		r.print(s, t, append([]string{"it did not end\n"}, r.lines(t)...))
+	}
+	lines := r.lines(k)
+	if e.FailedBuild != "" {
+		build, _, _ := strings.Cut(e.FailedBuild, " ")
+		lines = append(slices.Clone(r.lines(key{pkg: build})), lines...)
+	}
+	if crashed := r.outputs[k] != nil && len(r.outputs[k].crash) > 0; crashed || len(unended) == 0 && !r.lost[k] {
+		r.print(s, k, lines)
+	}
+}
+
+// anyBelow reports whether a subtest of a test has not ended.
+func (r *report) anyBelow(k key) bool {
+	for t := range r.running {
+		if t.pkg == k.pkg && strings.HasPrefix(t.test, k.test+"/") {
+			return true
+		}
+	}
+	return false
+}
+
+// skip names a test that skips, and why. Where no test may skip that is a failure.
+func (r *report) skip(s step, k key) {
+	why := "no reason"
+	if lines := r.lines(k); len(lines) > 0 {
+		why = strings.TrimSpace(lines[len(lines)-1])
+	}
+	if r.skips {
+		fmt.Fprintf(r.out, "SKIP %s %s: %s\n", local(k.pkg), k.test, why)
+		return
+	}
+	r.print(s, k, []string{"it was skipped: " + why + "\n"})
+}
+
+// print prints a failure and remembers it.
+func (r *report) print(s step, k key, lines []string) {
 	r.fails = append(r.fails, failure{s, k})
 	fmt.Fprintf(r.out, "FAIL %s\n", strings.TrimSpace(local(k.pkg)+" "+k.test))
-	for _, line := range tail[max(0, len(tail)-tailLines):] {
+	for _, line := range lines {
 		fmt.Fprint(r.out, "    ", line)
 		if !strings.HasSuffix(line, "\n") {
 			fmt.Fprintln(r.out)
@@ -156,6 +246,7 @@ func (r *report) loses(k key) {
 func (r *report) ended(s step, k key, e event) {
 	took := time.Duration(e.Elapsed * float64(time.Second))
 	if k.test == "" {
+		r.done[local(k.pkg)] = true
 		verdict := "ok  "
 		if e.Action == "fail" {
 			verdict = "FAIL"
@@ -177,18 +268,29 @@ func (r *report) ended(s step, k key, e event) {
 		r.passed++
 	case "skip":
 		r.skipped++
-		fmt.Fprintf(r.out, "SKIP %s %s\n", local(k.pkg), k.test)
 	}
 }
 
-// fault records that go test ended without saying which package failed.
-func (r *report) fault(s step, err error) {
+// fault records that go test ended without saying how these packages did.
+func (r *report) fault(s step, dirs []string, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	fmt.Fprintln(r.out, "FAIL go test:", err)
-	for _, p := range s.packages {
-		r.fails = append(r.fails, failure{s, key{pkg: p.dir}})
+	fmt.Fprintf(r.out, "FAIL go test did not test %s: %v\n", strings.Join(dirs, " "), err)
+	for _, dir := range dirs {
+		r.fails = append(r.fails, failure{s, key{pkg: dir}})
 	}
+}
+
+// untested returns the packages of a step that have not ended.
+func (r *report) untested(s step) (dirs []string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, p := range s.packages {
+		if !r.done[p.dir] {
+			dirs = append(dirs, p.dir)
+		}
+	}
+	return dirs
 }
 
 func (r *report) failures() int {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -14,13 +15,14 @@ import (
 func told(t *testing.T, events ...string) string {
 	t.Helper()
 	var out strings.Builder
-	r := newReport(&out)
+	r := newReport(&out, true)
 	require.NoError(t, r.read(step{race: true}, strings.NewReader(strings.Join(events, "\n"))))
 	r.finish(90 * time.Second)
 	return out.String()
 }
 
 func TestAFailureIsPrintedWhenItHappensAndRepeatedAtTheEnd(t *testing.T) {
+	t.Setenv("RAPID_SEED", "")
 	assert.Equal(t, `FAIL a TestB/sub
     a_test.go:7: broken
 FAIL    2.0s  a (2 tests, race detector)
@@ -80,7 +82,7 @@ func TestAPackageThatFailsWithoutATestSaysWhy(t *testing.T) {
 				`{"Action":"output","Package":"a","Test":"TestA","Output":"panic: at the disco\n"}`,
 				`{"Action":"fail","Package":"a"}`,
 			},
-			[]string{"FAIL a\n    in TestA:\n    panic: at the disco\n", "0 passed, 1 failed, 0 skipped\n"},
+			[]string{"FAIL a TestA\n    it did not end\n    panic: at the disco\n", "0 passed, 1 failed, 0 skipped\n", "-run '^TestA$' ./a\n"},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -92,12 +94,63 @@ func TestAPackageThatFailsWithoutATestSaysWhy(t *testing.T) {
 }
 
 func TestASkippedTestIsNamed(t *testing.T) {
-	text := told(t, `{"Action":"run","Package":"a","Test":"TestA"}`, `{"Action":"skip","Package":"a","Test":"TestA"}`)
-	assert.Contains(t, text, "SKIP a TestA\n")
+	events := []string{
+		`{"Action":"run","Package":"a","Test":"TestA"}`,
+		`{"Action":"output","Package":"a","Test":"TestA","Output":"    a_test.go:3: no root\n"}`,
+		`{"Action":"skip","Package":"a","Test":"TestA"}`,
+	}
+	text := told(t, events...)
+	assert.Contains(t, text, "SKIP a TestA: a_test.go:3: no root\n")
 	assert.Contains(t, text, "0 passed, 0 failed, 1 skipped\n")
+
+	var out strings.Builder
+	inCI := newReport(&out, false)
+	require.NoError(t, inCI.read(step{}, strings.NewReader(strings.Join(events, "\n"))))
+	assert.Contains(t, out.String(), "FAIL a TestA\n    it was skipped: a_test.go:3: no root\n")
+	assert.True(t, inCI.failed())
+}
+
+// A test fails, and another one hangs: both are named, with the beginning of the crash.
+func TestAHangAfterAFailureIsNotLost(t *testing.T) {
+	events := []string{
+		`{"Action":"run","Package":"a","Test":"TestA"}`,
+		`{"Action":"fail","Package":"a","Test":"TestA"}`,
+		`{"Action":"run","Package":"a","Test":"TestB"}`,
+		`{"Action":"run","Package":"a","Test":"TestB/waits"}`,
+		`{"Action":"pause","Package":"a","Test":"TestB/waits"}`,
+		`{"Action":"run","Package":"a","Test":"TestB/hangs"}`,
+		`{"Action":"output","Package":"a","Test":"TestB/hangs","Output":"panic: test timed out after 30m\n"}`,
+	}
+	for i := range 100 {
+		events = append(events, fmt.Sprintf(`{"Action":"output","Package":"a","Test":"TestB/hangs","Output":"goroutine %d\n"}`, i))
+	}
+	text := told(t, append(events, `{"Action":"fail","Package":"a","Elapsed":1800}`)...)
+	assert.Contains(t, text, "FAIL a TestB/hangs\n    it did not end\n    panic: test timed out after 30m\n    goroutine 0\n")
+	assert.NotContains(t, text, "TestB/waits")
+	assert.Contains(t, text, "0 passed, 2 failed")
+}
+
+// What testscript says of a failure begins like a frame of go test.
+func TestTheReasonOfAScriptIsPrinted(t *testing.T) {
+	assert.Contains(t, told(t,
+		`{"Action":"run","Package":"a","Test":"TestA"}`,
+		`{"Action":"output","Package":"a","Test":"TestA","Output":"        FAIL: testdata/a.txtar:12: no match\n"}`,
+		`{"Action":"fail","Package":"a","Test":"TestA"}`,
+	), "FAIL a TestA\n            FAIL: testdata/a.txtar:12: no match\n")
+}
+
+func TestPackagesThatWereNotTestedAreFailures(t *testing.T) {
+	var out strings.Builder
+	r := newReport(&out, true)
+	s := step{packages: []pkg{{dir: "a"}, {dir: "b"}}}
+	require.NoError(t, r.read(s, strings.NewReader(`{"Action":"pass","Package":"a"}`)))
+	assert.Equal(t, []string{"b"}, r.untested(s))
+	r.fault(s, r.untested(s), errors.New("signal: killed"))
+	assert.Equal(t, "ok      0.0s  a (0 tests)\nFAIL go test did not test b: signal: killed\n", out.String())
+	assert.True(t, r.failed())
 }
 
 func TestBrokenEventsAreAnError(t *testing.T) {
-	err := newReport(&strings.Builder{}).read(step{}, strings.NewReader("{"))
+	err := newReport(&strings.Builder{}, true).read(step{}, strings.NewReader("{"))
 	assert.ErrorContains(t, err, "read the events of go test")
 }
