@@ -99,13 +99,21 @@ func (s *State) resumed(p *Promotion, v verdict, o Observed, now time.Time) (ste
 		return step, true
 	}
 	source := o.of(s.definition.Stages[v.stage-1].Environment)
-	again := s.waits(verdict{stage: v.stage, revision: p.Revision, came: p.came, arrived: max(source.Came, p.came), from: v.from}, source, seen, p, false, now)
+	again := s.waits(verdict{stage: v.stage, revision: p.Revision, came: p.came, arrived: s.arrivedFor(p, source), from: v.from}, source, seen, p, false, now)
 	if again.code == Ready {
 		return step, true
 	}
 	cause := "its process ended before it deployed, and it may not begin any more: " + s.reason(again, now).Message
 	step.Promotes, step.Events = false, []deploylog.Event{s.event(p, StageFailed, p.Attempt, Payload{Cause: deploylog.Cause(cause)})}
 	return step, seen.Health != Unknown || seen.Event > 0
+}
+
+// arrivedFor returns the event with which the stage before came to run the revision of a try.
+func (s *State) arrivedFor(p *Promotion, source Observation) int64 {
+	if s.definition.Promotion.Policy == definition.Single && source.Revision == p.Revision {
+		return max(source.Came, p.came)
+	}
+	return p.came
 }
 
 // Forbids is why the work of a step may not go on that Decide yielded, as of what was recorded

@@ -232,9 +232,12 @@ func (s *State) define(e deploylog.Event, p Payload) {
 	if s.definition != nil {
 		for i := range s.definition.Stages { // an approval means the environments of its stage and of the one before
 			stage := s.definition.Stages[i].Name
-			if environmentOf(s.definition, stage) != environmentOf(p.Definition, stage) || environmentBefore(s.definition, stage) != environmentBefore(p.Definition, stage) {
+			other := environmentOf(s.definition, stage) != environmentOf(p.Definition, stage)
+			if other {
+				delete(s.rejected, stage) // a rejection ends with its stage, or with a new arrival
+			}
+			if other || environmentBefore(s.definition, stage) != environmentBefore(p.Definition, stage) {
 				delete(s.approvals, stage)
-				delete(s.rejected, stage)
 				delete(s.asked, stage)
 			}
 		}

@@ -112,7 +112,8 @@ func (s *State) queued(v verdict, o Observed, now time.Time) verdict {
 		return v
 	}
 	next := &d.Stages[v.stage+1]
-	if next.Manual && s.rejects(next.Name, verdict{revision: seen.Revision, arrived: seen.Came}) != nil {
+	of := verdict{stage: v.stage + 1, revision: seen.Revision, value: seen.Value, came: seen.Came, arrived: seen.Came, from: v.stage}
+	if next.Manual && s.rejects(next.Name, of) != nil {
 		return v
 	}
 	soaked := seen.ran(now).Add(time.Duration(stage.Soak))
@@ -125,13 +126,19 @@ func (s *State) queued(v verdict, o Observed, now time.Time) verdict {
 		return v
 	case unverified && !failed:
 		v.cause = "is verified"
-	case stage.KeepUntil != definition.UntilPromoted || unverified || o.of(next.Environment).wholly(seen.Revision):
+	case stage.KeepUntil != definition.UntilPromoted || unverified || goesNoFurther(s.at(of, seen, o.of(next.Environment), now).code):
 		return v
 	default:
 		v.cause = "runs in stage " + next.Name
 	}
 	v.code, v.name = AwaitsProof, seen.Revision
 	return v
+}
+
+// goesNoFurther reports whether a revision is at a stage already, or does not come there without
+// a person.
+func goesNoFurther(code Code) bool {
+	return code == There || code == WasPromoted || code == IsRolledBack || code == IsDeclined || code == IsRejected
 }
 
 // first is what is so at the first stage.

@@ -31,9 +31,6 @@ func encrypted(documents []*yaml.Node, target *yaml.Node) error {
 
 // member returns the value of a key of a mapping, or nil.
 func member(node *yaml.Node, key string) *yaml.Node {
-	if node.Kind == yaml.AliasNode && node.Alias != nil {
-		node = node.Alias
-	}
 	if node.Kind != yaml.MappingNode {
 		return nil
 	}

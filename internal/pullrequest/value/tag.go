@@ -28,6 +28,9 @@ func WithTag(image, tag string) (string, error) {
 }
 
 func split(image string) (name, tag string, err error) {
+	if strings.ContainsAny(image, "${}") {
+		return "", "", fmt.Errorf("image %s has a variable, so its tag is not known: write it as NAME:TAG", image)
+	}
 	if strings.Contains(image, "@") {
 		return "", "", fmt.Errorf("image %s is named by its digest, which no tag changes: name it by a tag", image)
 	}
@@ -35,8 +38,8 @@ func split(image string) (name, tag string, err error) {
 	if colon < 0 || strings.Contains(image[colon:], "/") { // that is the port of a registry
 		return image, "", nil
 	}
-	if name, tag = image[:colon], image[colon+1:]; !validTag().MatchString(tag) || strings.ContainsAny(name, "${}") {
-		return "", "", fmt.Errorf("image %s has no tag behind its last colon: write it as NAME:TAG, without a variable", image)
+	if name, tag = image[:colon], image[colon+1:]; !validTag().MatchString(tag) {
+		return "", "", fmt.Errorf("image %s has no tag behind its last colon: write it as NAME:TAG", image)
 	}
 	return name, tag, nil
 }

@@ -106,7 +106,7 @@ func TestPathsThatLeadNowhere(t *testing.T) {
 
 func TestTagsOfImages(t *testing.T) {
 	for image, want := range map[string]string{"shop:1": "shop:2", "localhost:5000/a/shop": "localhost:5000/a/shop:2", "localhost:5000/shop:x": "localhost:5000/shop:2", "shop@sha256:ab": "", "": ":2",
-		"shop:${TAG:=v1}": "", "shop:${TAG}": "", "${NAME}:1": "", "shop:": ""} {
+		"shop:${TAG:=v1}": "", "shop:${TAG}": "", "${NAME}:1": "", "${IMAGE}": "", "{{ image }}": "", "shop:": ""} {
 		got, _ := value.WithTag(image, "2")
 		assert.Equal(t, want, got, image)
 	}

@@ -122,6 +122,9 @@ func (p *parser) read(root *yamlfile.Node) {
 	if n.Kind == yamlfile.List && len(n.Members) < 2 {
 		n.Fail("a revision is promoted from one stage to another: there must be two at least")
 	}
+	if last := len(p.definition.Stages) - 1; last > 0 && p.definition.Stages[last].KeepUntil != "" && len(n.Members) == last+1 {
+		n.Members[last].Fail("keep_until has no meaning at the last stage: no stage comes after it")
+	}
 	data, err := json.Marshal(&p.definition)
 	if most := deploylog.MaxData / 2; err == nil && len(data) > most {
 		root.Fail("the definition has %d bytes as JSON; at most %d fit into the deployment log", len(data), most)
