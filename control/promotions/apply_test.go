@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -194,5 +195,50 @@ func TestAStageOnHostsIsVerified(t *testing.T) {
 		w.finished("1", "prod")
 	}, func(d *definition.Definition) {
 		d.Stages[1].Verify, d.Stages[1].VerifyFiles = "smoke.yaml", map[string]string{"smoke.yaml": "1"}
+	})
+}
+
+// Hosts that are gone, or all of them, are no reason to go on with the others.
+func TestHostsThatLeaveInBetweenKeepAManifestFromBeingApplied(t *testing.T) {
+	applied(t, func(w *world, m *machines) {
+		m.runs = "0"
+		p := w.start()
+		<-time.After(2 * time.Minute)
+		w.set(func() { w.none = true })
+		w.deploys("dev", "1")
+		<-time.After(10 * time.Minute)
+		if got := m.done(); len(got) != 0 || w.count(promotion.StageFinished, "prod", "") != 0 {
+			t.Errorf("applied: %q\n%s", got, w.story())
+		}
+		if why := w.explain("prod"); !strings.Contains(why.Message, "prod selects no host") {
+			t.Errorf("it is %s: %s", why.Code, why.Message)
+		}
+		w.set(func() { w.none = false })
+		<-time.After(20 * time.Minute)
+		if got := m.done(); len(got) != 2 || w.count(promotion.StageFinished, "prod", "1") != 1 {
+			t.Errorf("applied: %q\n%s", got, w.story())
+		}
+		p.end()
+	})
+}
+
+// So does who deletes the pipeline.
+func TestADeletedPipelineEndsWhatIsApplied(t *testing.T) {
+	applied(t, func(w *world, m *machines) {
+		var ended atomic.Int64
+		m.applies = func(ctx context.Context, _ targets.Question) error {
+			<-ctx.Done()
+			ended.Add(1)
+			return context.Cause(ctx)
+		}
+		p := w.start()
+		w.deploys("dev", "1")
+		<-time.After(time.Minute)
+		w.proposes(promotion.Delete{Cancel: true, ID: "delete"})
+		<-time.After(time.Minute)
+		if ended.Load() != 2 {
+			t.Errorf("%d ended\n%s", ended.Load(), w.story())
+		}
+		p.end()
 	})
 }

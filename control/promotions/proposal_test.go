@@ -353,3 +353,27 @@ func (w *world) notices(text string) (all []string) {
 	}
 	return all
 }
+
+func TestANewerRevisionTakesThePlaceOfWhatIsProposed(t *testing.T) {
+	proposing(t, func(w *world, f *forgetest.Forge) {
+		w.deploys("dev", "1")
+		w.deploys("staging", "1")
+		p := w.start()
+		defer p.end()
+		reconciletest.Wait(2 * time.Minute)
+		w.deploys("dev", "2")
+		reconciletest.Wait(2 * time.Minute)
+		require.Equal(t, []int{2}, open(f))
+		if f.Pulls()[1].Branch != "deployster/shop/staging" || f.Show("deployster/shop/staging", "staging.yaml") != "tag: \"2\" # of staging\n" {
+			t.Fatalf("there are %+v\n%s", f.Pulls(), w.story())
+		}
+		if f.Head("deployster/shop/prod") != "" || w.count(promotion.Withdrawn, "prod", "1") != 1 {
+			t.Errorf("what was proposed to prod is still there: %+v\n%s", f.Pulls(), w.story())
+		}
+		w.deploys("dev", "3")
+		reconciletest.Wait(2 * time.Minute)
+		require.Equal(t, []int{2}, open(f))
+		assert.Len(t, f.Pulls(), 2)
+		assert.Equal(t, "Promote staging to revision 3", f.Pulls()[1].Title)
+	})
+}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/deployster-go/deployster/control/reconcile/reconciletest"
 	"github.com/deployster-go/deployster/deploylog"
+	"github.com/deployster-go/deployster/environment"
 	"github.com/deployster-go/deployster/internal/ringtest"
 	"github.com/deployster-go/deployster/pipeline/promotion"
 	"github.com/deployster-go/deployster/pipeline/promotion/definition"
@@ -288,4 +289,26 @@ func TestProcessesThatBeginTogetherPromoteOnceAndAllEnd(t *testing.T) {
 			w.want("1", "1", "1")
 		})
 	}
+}
+
+// Who rolls back by hand keeps the promotion of the same from coming again, in whichever
+// process.
+func TestARollbackByHandHoldsInTheNextProcess(t *testing.T) {
+	inWorld(t, single(), func(w *world) {
+		for _, version := range []string{"1", "2"} {
+			w.deploys("dev", version)
+			if err := w.untilIdle(w.open()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		w.do("prod", environment.Rollback{Revision: 2, Hosts: hostsOf("prod"), By: "ada", Reason: "orders are lost"})
+		w.deploys("dev", "3")
+		p := w.start()
+		reconciletest.Wait(time.Hour)
+		w.want("3", "3", "1")
+		if r := w.explain("prod"); r.Code != promotion.IsRolledBack {
+			t.Errorf("prod: %+v", r)
+		}
+		p.end()
+	})
 }

@@ -221,3 +221,36 @@ func TestNothingIsAskedThatIsHeldInBetween(t *testing.T) {
 		})
 	}
 }
+
+// Who is asked has until the timeout to answer with what then runs there, which is for what a
+// process until it is idle waits.
+func TestAProcessIsNotIdleWhileAWebhookIsAwaited(t *testing.T) {
+	for name, takes := range map[string]time.Duration{"in time": 29 * time.Minute, "never": 24 * time.Hour} {
+		t.Run(name, func(t *testing.T) {
+			r := newReceiver(t)
+			r.asking(t, func(w *world) {
+				w.deploys("dev", "1")
+				started, tries := time.Now(), 0
+				due := map[time.Time]string{} // stages
+				if err := w.untilIdleWith(w.open(), func() {
+					for _, request := range r.take() {
+						due[time.Now().Add(takes)] = request.Stage
+						tries++
+					}
+					for at, stage := range due {
+						if !time.Now().Before(at) {
+							delete(due, at)
+							w.deploys(stage, "1")
+						}
+					}
+				}); err != nil {
+					t.Fatal(err)
+				}
+				finished := w.count(promotion.RunFinished, "", "1")
+				if took := time.Since(started); takes < time.Hour && (finished != 1 || tries != 2) || takes > time.Hour && (finished != 0 || tries != 3 || w.count(promotion.StageFailed, "staging", "1") != 3 || took > 2*time.Hour) {
+					t.Errorf("after %s it is idle, was asked %d times, and\n%s", took, tries, w.story())
+				}
+			})
+		})
+	}
+}

@@ -378,15 +378,25 @@ func TestAWatchThatHasEndedBeginsAgain(t *testing.T) {
 			w.breaks = make(chan struct{})
 		})
 		w.after(2 * time.Second)
-		assert.Empty(t, w.watches, "though they have ended")
-		w.after(time.Minute)
-		require.Contains(t, w.watches, "a")
 		w.set(func() {
+			if len(w.watches) != 0 {
+				t.Errorf("%d watches, though they have ended", len(w.watches))
+			}
+		})
+		w.after(time.Minute)
+		w.set(func() {
+			if w.begun != 2 || w.watches["a"] == nil {
+				t.Fatalf("%d watches have begun, and %d are under way", w.begun, len(w.watches))
+			}
 			w.runs["a"] = []string{"1"}
 			w.watches["a"]()
 		})
 		w.wants(5*time.Second, "a: 1.")
 		w.after(time.Hour)
-		assert.Equal(t, 2, w.begun)
+		w.set(func() {
+			if w.begun != 2 {
+				t.Errorf("%d watches have begun", w.begun)
+			}
+		})
 	})
 }
