@@ -196,6 +196,7 @@ func TestAnApprovalThatCannotBeRecordedIsTold(t *testing.T) {
 	assert.ErrorIs(t, told[0], deploylog.ErrPoisoned, "%v is told", told)
 	f.keyID = "nobody"
 	s.answers(f, http.StatusUnauthorized, unsigned)
+	assert.Len(t, told, 1, "who has not signed does not make the server believe that its log failed")
 }
 
 // Who has not proved to be anybody cannot fill the log of the server: a line of it is short.

@@ -451,6 +451,7 @@ func TestOutputsAreThoseOfTheLastApply(t *testing.T) {
 			if err != nil {
 				assert.ErrorIs(t, err, ErrNotFound)
 				assert.ErrorContains(t, err, c.want)
+				assert.False(t, strings.HasPrefix(c.want, "run/"), "there are no outputs")
 				return
 			}
 			got := string(out.Target)
