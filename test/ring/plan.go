@@ -10,9 +10,10 @@ import (
 
 // slow packages, slowest first. They begin first, or they would end last.
 var slow = []string{
-	"internal/cli", "docs", "examples", "engine/kubernetes", "deploylog/postgres", "internal/authoring",
-	"deploylog/sqlite", "control/promotions", "engine/docker", "engine/oci", "control/environments",
-	"pipeline", "environment",
+	"internal/cli", "examples", "docs", "internal/authoring", "engine/oci",
+	"deploylog/sqlite", "internal/client", "resources/container", "deploylog/postgres", "control/promotions",
+	"internal/pullrequest", "resources/network", "runner", "pipeline", "environment", "internal/query",
+	"internal/cli/build", "internal/pages", "engine/docker", "engine/oci/internal/store",
 }
 
 // step is one call of go test.
