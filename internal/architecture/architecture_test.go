@@ -47,6 +47,7 @@ var floors = []struct {
 	{"internal/duration", nil},
 	{"internal/crash", nil},
 	{"internal/waittest", nil}, // of tests
+	{"internal/must", nil},     // of tests
 	{"test/ring", nil},         // of tests
 	{"internal/ringtest", nil}, // of tests
 	{"internal/yamlformat", []string{"internal/pattern"}},
