@@ -9,6 +9,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -43,14 +44,65 @@ func TestFilesThatCannotBeChangedAreSaidSo(t *testing.T) {
 	assert.Empty(t, w.forge.Pulls())
 }
 
-func TestAFileThatTheServerLeavesOutIsReadAllTheSame(t *testing.T) {
+// However large the other files are, and however little the server can leave out, the file is read.
+// A server that sends objects by their hashes sends that one file and the directories.
+func TestALargeRepositoryIsReadAsFarAsItIsNeeded(t *testing.T) {
+	const large, larger = 100 << 10, 1 << 20
+	random := rand.New(rand.NewPCG(1, 2))
+	noise := func(size int) string {
+		text := make([]byte, size)
+		for i := range text {
+			text[i] = 'a' + byte(random.IntN(26))
+		}
+		return string(text)
+	}
+	content := before + "# " + noise(large) + "\n"
+	files := map[string]string{file: content, "other.bin": noise(larger)}
+	for i := range 10 {
+		files[fmt.Sprintf("small/%d.txt", i)] = noise(50 << 10)
+	}
+	files["huge.yaml"] = before + "# " + noise(4<<20)
 	w := newWorld(t, "gitlab")
-	large := before + strings.Repeat("# a line that tells nobody anything\n", 1<<12)
-	w.forge.Commit("main", map[string]string{file: large, "other.bin": strings.Repeat("x", 1<<20)}, "")
-	w.propose("2")
-	assert.True(t, strings.Replace(large, `"1"`, `"2"`, 1) == w.forge.Show(branch, file), "the branch has another file")
-	assert.Equal(t, file, w.forge.Changed("main", branch))
+	w.place.Provider = ""
+	w.forge.Commit("main", files, "")
+	for name, c := range map[string]struct {
+		filter, any, reachable string
+		most                   int // bytes, of which the noise takes about two thirds
+	}{
+		"objects by hash":           {"true", "true", "false", 80 << 10},
+		"reachable objects by hash": {"true", "false", "true", 80 << 10},
+		"filters":                   {"true", "false", "false", 1500 << 10},
+		"nothing":                   {"false", "false", "false", 4 << 20},
+	} {
+		w.again()
+		w.forge.Configure("uploadpack.allowFilter", c.filter)
+		w.forge.Configure("uploadpack.allowAnySHA1InWant", c.any)
+		w.forge.Configure("uploadpack.allowReachableSHA1InWant", c.reachable)
+		w.forge.Sent()
+		w.place.File = file
+		w.propose("2")
+		assert.LessOrEqual(t, w.forge.Sent(), c.most, "%s: bytes that git sent", name)
+		assert.True(t, strings.Replace(content, `"1"`, `"2"`, 1) == w.forge.Show(branch, file), "%s: the branch has another file", name)
+		assert.Equal(t, file, w.forge.Changed("main", branch))
+		w.place.File = "huge.yaml"
+		w.refused("2", "file huge.yaml on main: huge.yaml: it has")
+		w.forge.Delete(branch)
+	}
 	w.forge.Check()
+}
+
+// A server may say that it knows filters, and refuse them.
+func TestAServerThatRefusesAFilterIsAskedWithout(t *testing.T) {
+	for asks, refused := range map[int][]string{2: {"blob:none"}, 4: {"blob:none", "blob:limit"}} {
+		w := newWorld(t, "gitlab")
+		for _, filter := range refused {
+			w.forge.Configure("uploadpackfilter."+filter+".allow", "false")
+		}
+		w.propose("2")
+		w.has("2", 1)
+		asked := slices.DeleteFunc(w.forge.Requests(), func(r string) bool { return r != "POST /acme/deploy.git/git-upload-pack" })
+		assert.Len(t, asked, asks, "without %v", refused)
+	}
 }
 
 func TestTheTagOfAnImageIsSet(t *testing.T) {
@@ -315,6 +367,7 @@ func TestALargeRepositoryThatDoesNotEndKeepsNobodyFromAnother(t *testing.T) {
 		files[fmt.Sprint("data/", i)] = string(text)
 	}
 	other.forge.Commit("main", files, "")
+	other.forge.Configure("uploadpack.allowFilter", "false")
 	release, sent := make(chan struct{}), make(chan struct{}, 10)
 	w.forge.Before(func(to http.ResponseWriter, r *http.Request) bool {
 		if !strings.HasSuffix(r.URL.Path, "git-upload-pack") {

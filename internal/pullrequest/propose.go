@@ -22,7 +22,7 @@ func (s *session) propose(ctx context.Context, w Wanted) (o Outcome, err error) 
 	if base == "" {
 		return o, fmt.Errorf("the repository has no branch %s", s.Base)
 	}
-	v, files, err := s.view(ctx, branches, base, tip, w.Revision)
+	v, commits, err := s.view(ctx, branches, base, tip, w.Revision)
 	if err != nil {
 		return o, err
 	}
@@ -55,7 +55,7 @@ func (s *session) propose(ctx context.Context, w Wanted) (o Outcome, err error) 
 	if err := s.replaceable(v, tip, open, w.Key); err != nil {
 		return o, err
 	}
-	if err := s.push(ctx, branches, w, base, tip, files); err != nil {
+	if err := s.push(ctx, branches, w, base, tip, commits); err != nil {
 		return o, err
 	}
 	return s.opened(ctx, w, open, tip == "" || v.made.made())
@@ -83,13 +83,13 @@ func (s *session) unchanged(ctx context.Context, base remote.Hash, last *pull) e
 }
 
 // push makes the branch a commit on the base branch as that is now.
-func (s *session) push(ctx context.Context, b *remote.Branches, w Wanted, base, tip remote.Hash, files []*remote.File) (err error) {
-	if files == nil {
-		if files, err = s.files(ctx, b, base, ""); err != nil {
+func (s *session) push(ctx context.Context, b *remote.Branches, w Wanted, base, tip remote.Hash, commits []*remote.Commit) (err error) {
+	if commits == nil {
+		if commits, err = s.read(ctx, b, base, ""); err != nil {
 			return err
 		}
 	}
-	content, err := s.set(files[0], w.Revision)
+	content, err := s.set(commits[0], w.Revision)
 	if err != nil {
 		return err
 	}
@@ -97,7 +97,7 @@ func (s *session) push(ctx context.Context, b *remote.Branches, w Wanted, base, 
 		return err
 	}
 	_, err = s.repository.Push(ctx, remote.Change{
-		Branch: s.Branch, Was: tip, On: files[0], Content: content,
+		Branch: s.Branch, Was: tip, On: commits[0], Contents: map[string][]byte{s.File: content},
 		Message: messageOf(s.Place, w), Author: "Deployster", Email: "deployster@localhost", When: s.Now(),
 	})
 	if err != nil {
@@ -214,8 +214,8 @@ func (s *session) withdraw(ctx context.Context) error {
 	if tip == "" {
 		return nil
 	}
-	files, err := branches.Files(ctx, s.File, tip)
-	if err != nil || !markOf(files[0].Message).by(s.Owner) {
+	commits, err := branches.Read(ctx, nil, tip)
+	if err != nil || !markOf(commits[0].Message).by(s.Owner) {
 		return err // what others committed is theirs
 	}
 	if err := s.repository.Delete(ctx, s.Branch, tip); err != nil && !errors.Is(err, remote.ErrMoved) {

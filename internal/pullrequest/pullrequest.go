@@ -299,43 +299,45 @@ const (
 	mostAnswers = 32 << 20 // of providers
 )
 
-// view compares the branch with the base branch. Files are read only where that is not known:
-// files is nil then.
-func (s *session) view(ctx context.Context, b *remote.Branches, base, tip remote.Hash, revision string) (v view, files []*remote.File, err error) {
+// view compares the branch with the base branch. Commits are read only if that is not known:
+// otherwise they are nil.
+func (s *session) view(ctx context.Context, b *remote.Branches, base, tip remote.Hash, revision string) (v view, commits []*remote.Commit, err error) {
 	of := look{s.Repository, s.File, s.Value.String(), s.Tag, base, tip, revision}
 	if v, known := s.looks.Get(of); known {
 		return v, nil, nil
 	}
-	if files, err = s.files(ctx, b, base, tip); err != nil {
+	if commits, err = s.read(ctx, b, base, tip); err != nil {
 		return v, nil, err
 	}
-	if v.base, err = s.get(files[0]); err != nil {
+	if v.base, err = s.get(commits[0]); err != nil {
 		return v, nil, fmt.Errorf("file %s on %s: %w", s.File, s.Base, err)
 	}
-	if len(files) > 1 {
-		v.author, v.made, v.parent = files[1].Author, markOf(files[1].Message), files[1].Parent
-		if v.tip, err = s.get(files[1]); err != nil {
+	if len(commits) > 1 {
+		is := commits[1]
+		v.author, v.made, v.parent = is.Author, markOf(is.Message), is.Parent
+		if v.tip, err = s.get(is); err != nil {
 			v.tip = "" // it is somebody else's, or is made anew
 		}
-		wanted, err := s.set(files[0], revision)
+		wanted, err := s.set(commits[0], revision)
 		if err != nil {
 			return v, nil, err
 		}
-		v.current = string(wanted) == string(files[1].Content)
+		v.current = string(wanted) == string(is.Files[0].Content)
 	}
 	s.looks.Put(of, v, v.bytes()+len(of.repository)+len(of.file)+len(of.path)+len(of.revision)+len(of.base)+len(of.tip))
-	return v, files, nil
+	return v, commits, nil
 }
 
-func (s *session) files(ctx context.Context, b *remote.Branches, base, tip remote.Hash) ([]*remote.File, error) {
+func (s *session) read(ctx context.Context, b *remote.Branches, base, tip remote.Hash) ([]*remote.Commit, error) {
 	commits := []remote.Hash{base}
 	if tip != "" {
 		commits = append(commits, tip)
 	}
-	return b.Files(ctx, s.File, commits...)
+	return b.Read(ctx, []string{s.File}, commits...)
 }
 
-func (s *session) get(f *remote.File) (string, error) {
+func (s *session) get(c *remote.Commit) (string, error) {
+	f := &c.Files[0]
 	if f.Missing != nil {
 		return "", f.Missing
 	}
@@ -346,7 +348,8 @@ func (s *session) get(f *remote.File) (string, error) {
 	return text, err
 }
 
-func (s *session) set(f *remote.File, revision string) ([]byte, error) {
+func (s *session) set(c *remote.Commit, revision string) ([]byte, error) {
+	f := &c.Files[0]
 	if f.Missing != nil {
 		return nil, fmt.Errorf("file %s on %s: %w", s.File, s.Base, f.Missing)
 	}

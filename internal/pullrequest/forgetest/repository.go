@@ -35,6 +35,7 @@ type Forge struct {
 	requests []string // METHOD PATH, in order
 	before   func(http.ResponseWriter, *http.Request) (done bool)
 	served   int // answers of the API with contents
+	sent     int // bytes of packs
 }
 
 type pull struct {
@@ -52,7 +53,8 @@ func New(t testing.TB, kind string, files map[string]string) *Forge {
 	f := &Forge{TB: t, Kind: kind, root: t.TempDir()}
 	f.git("", "init", "-q", "--bare", "-b", "main", f.bare())
 	f.git(f.bare(), "config", "http.receivepack", "true")
-	f.git(f.bare(), "config", "uploadpack.allowFilter", "true")
+	f.Configure("uploadpack.allowFilter", "true")
+	f.Configure("uploadpack.allowAnySHA1InWant", "true")
 	f.Commit("main", files, "")
 	backend := &cgi.Handler{
 		Path:   filepath.Join(strings.TrimSpace(f.git("", "--exec-path")), "git-http-backend"),
@@ -76,10 +78,44 @@ func New(t testing.TB, kind string, files map[string]string) *Forge {
 			http.Error(w, "who is "+password+"?", http.StatusUnauthorized)
 			return
 		}
-		backend.ServeHTTP(w, r)
+		counted := &counter{ResponseWriter: w}
+		backend.ServeHTTP(counted, r)
+		if strings.HasSuffix(r.URL.Path, "/git-upload-pack") {
+			f.mu.Lock()
+			f.sent += counted.bytes
+			f.mu.Unlock()
+		}
 	}))
 	t.Cleanup(f.Close)
 	return f
+}
+
+// counter counts the bytes of an answer.
+type counter struct {
+	http.ResponseWriter
+	bytes int
+}
+
+func (c *counter) Write(p []byte) (int, error) {
+	n, err := c.ResponseWriter.Write(p)
+	c.bytes += n
+	return n, err
+}
+
+// Configure sets what the configuration of the repository says. By default the server sends parts of
+// commits, and objects by their hashes.
+func (f *Forge) Configure(key, value string) {
+	f.Helper()
+	f.git(f.bare(), "config", key, value)
+}
+
+// Sent is how many bytes git has sent of the repository since it was last asked.
+func (f *Forge) Sent() int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	n := f.sent
+	f.sent = 0
+	return n
 }
 
 func (f *Forge) bare() string { return filepath.Join(f.root, "acme", "deploy.git") }

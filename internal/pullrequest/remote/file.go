@@ -13,87 +13,135 @@ import (
 	"github.com/go-git/go-git/v5/storage/memory"
 )
 
+// Commit is a commit with the files that the caller asked for.
+type Commit struct {
+	Hash    Hash
+	Message string
+	Author  string
+	Parent  Hash   // the first commit before it, "" for none
+	Files   []File // in the order of the paths
+
+	tree  plumbing.Hash
+	store *memory.Storage
+}
+
 // File is a file as a commit has it.
 type File struct {
-	Commit  Hash
-	Message string // of the commit
-	Author  string
-	Parent  Hash // the first commit before it, "" for none
 	Path    string
 	Content []byte
 	Missing error // why the commit has no such file, or none that can be read
 
-	store *memory.Storage
-	trees []*object.Tree // from the root to the directory that has it
+	blob plumbing.Hash
 }
 
 const maxFile = 4 << 20
 
-// Files reads one file as several commits have it.
-func (b *Branches) Files(ctx context.Context, path string, commits ...Hash) (files []*File, err error) {
-	store, filtered, err := b.fetch(ctx, true, commits...)
-	if err != nil {
-		return nil, err
+// Read returns commits with some of their files. It has the server send as little as it can: all
+// directories without contents, then the contents by their hashes.
+func (b *Branches) Read(ctx context.Context, paths []string, commits ...Hash) (all []*Commit, err error) {
+	ways := b.ways()
+	for i, w := range ways {
+		var omitted bool
+		all, omitted, err = b.readBy(ctx, w, paths, commits)
+		var refused *refusedError
+		if i+1 < len(ways) && (errors.As(err, &refused) && ctx.Err() == nil || err == nil && omitted && !w.last) {
+			continue
+		}
+		break
 	}
-	for again := false; ; again = true {
-		files = nil
-		for _, c := range commits {
-			f, err := read(store, c, path)
-			if errors.Is(err, plumbing.ErrObjectNotFound) && filtered && !again {
-				break
-			}
-			if err != nil {
-				f.Missing = err
-			}
-			files = append(files, f)
-		}
-		if len(files) == len(commits) {
-			return files, nil
-		}
-		if store, _, err = b.fetch(ctx, false, commits...); err != nil { // it is a larger file
-			return nil, err
-		}
-	}
+	return all, err
 }
 
-func read(store *memory.Storage, at Hash, path string) (*File, error) {
-	f := &File{Commit: at, Path: path, store: store}
+// readBy reads commits in one way. It also reports whether the server has left out a file.
+func (b *Branches) readBy(ctx context.Context, w way, paths []string, commits []Hash) (all []*Commit, omitted bool, err error) {
+	store := memory.NewStorage()
+	if err := b.fetch(ctx, store, w, hashes(commits)); err != nil {
+		return nil, false, err
+	}
+	var blobs []plumbing.Hash
+	for _, at := range commits {
+		c, err := find(store, at, paths)
+		if err != nil {
+			return nil, false, err
+		}
+		all = append(all, c)
+		for _, f := range c.Files {
+			if f.Missing == nil && store.HasEncodedObject(f.blob) != nil {
+				blobs = append(blobs, f.blob)
+			}
+		}
+	}
+	if w.byHash && len(blobs) > 0 {
+		if err := b.fetch(ctx, store, way{single: true}, blobs); err != nil {
+			return nil, false, err
+		}
+	}
+	for _, c := range all {
+		for i := range c.Files {
+			f := &c.Files[i]
+			if f.Missing != nil {
+				continue
+			}
+			f.Content, err = content(store, f.blob)
+			if omits := errors.Is(err, plumbing.ErrObjectNotFound); omits {
+				omitted, err = true, fmt.Errorf("it has more than %d bytes, which is the most that is read", maxFile)
+			}
+			if err != nil {
+				f.Missing = fmt.Errorf("%s: %w", f.Path, err)
+			}
+		}
+	}
+	return all, omitted, nil
+}
+
+func hashes(commits []Hash) (all []plumbing.Hash) {
+	for _, c := range commits {
+		all = append(all, plumbing.NewHash(string(c)))
+	}
+	return all
+}
+
+// find finds a commit and where its files are.
+func find(store *memory.Storage, at Hash, paths []string) (*Commit, error) {
 	commit, err := object.GetCommit(store, plumbing.NewHash(string(at)))
 	if err != nil {
-		return f, fmt.Errorf("commit %s: %w", short(at), err)
+		return nil, fmt.Errorf("reading commit %s: %w", short(at), err)
 	}
-	f.Message, f.Author = commit.Message, commit.Author.Name
+	c := &Commit{Hash: at, Message: commit.Message, Author: commit.Author.Name, tree: commit.TreeHash, store: store}
 	if len(commit.ParentHashes) > 0 {
-		f.Parent = Hash(commit.ParentHashes[0].String())
+		c.Parent = Hash(commit.ParentHashes[0].String())
 	}
-	hash := commit.TreeHash
+	for _, path := range paths {
+		blob, err := blobOf(store, commit.TreeHash, path)
+		c.Files = append(c.Files, File{Path: path, Missing: err, blob: blob})
+	}
+	return c, nil
+}
+
+// blobOf is the hash of the contents of a file.
+func blobOf(store *memory.Storage, hash plumbing.Hash, path string) (plumbing.Hash, error) {
 	parts := strings.Split(path, "/")
 	for i, part := range parts {
 		tree, err := object.GetTree(store, hash)
 		if err != nil {
-			return f, fmt.Errorf("directory %q: %w", strings.Join(parts[:i], "/"), err)
+			return hash, fmt.Errorf("directory %q: %w", strings.Join(parts[:i], "/"), err)
 		}
-		f.trees = append(f.trees, tree)
 		entry := entryOf(tree, part)
 		upTo := strings.Join(parts[:i+1], "/")
 		last := i == len(parts)-1
 		switch {
 		case entry == nil:
-			return f, fmt.Errorf("there is no %s in the repository", upTo)
+			return hash, fmt.Errorf("there is no %s in the repository", upTo)
 		case entry.Mode == filemode.Symlink:
-			return f, fmt.Errorf("%s is a symbolic link, which is not followed: name the file itself", upTo)
+			return hash, fmt.Errorf("%s is a symbolic link, which is not followed: name the file itself", upTo)
 		case entry.Mode == filemode.Submodule:
-			return f, fmt.Errorf("%s is another repository (a submodule): name that one", upTo)
+			return hash, fmt.Errorf("%s is another repository (a submodule): name that one", upTo)
 		case last == (entry.Mode == filemode.Dir):
-			return f, fmt.Errorf("%s is not a %s", upTo, map[bool]string{true: "file, but a directory", false: "directory"}[last])
+			return hash, fmt.Errorf("%s is not a %s", upTo, map[bool]string{true: "file, but a directory", false: "directory"}[last])
 		}
 		hash = entry.Hash
 	}
-	f.Content, err = content(store, hash)
-	if err != nil {
-		return f, fmt.Errorf("%s: %w", path, err)
-	}
-	return f, nil
+	return hash, nil
 }
 
 func entryOf(tree *object.Tree, name string) *object.TreeEntry {

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/url"
 
 	"github.com/go-git/go-git/v5/plumbing"
 	"github.com/go-git/go-git/v5/plumbing/format/packfile"
@@ -15,6 +16,7 @@ import (
 	"github.com/go-git/go-git/v5/storage/memory"
 
 	"github.com/deployster-go/deployster/internal/crash"
+	"github.com/deployster-go/deployster/internal/pullrequest/limit"
 )
 
 // The bounds of what is read of a repository, as it is sent and as it is then.
@@ -23,50 +25,87 @@ const (
 	mostUnpacked = 64 << 20
 	mostObjects  = 250_000 // each takes memory, however small it is
 	perObject    = 500     // about so many bytes
-	smallFiles   = 64      // KiB: larger ones are left out where the server can do that
+	smallFiles   = 64      // KiB: larger ones are left out at first if the server sends no files by hash
 	little       = 4 << 20 // what takes less does not count
 )
 
-// fetch reads commits without those before them. With small, files that are not small are left
-// out if the server can do that; filtered says whether it did.
-func (b *Branches) fetch(ctx context.Context, small bool, commits ...Hash) (to *memory.Storage, filtered bool, err error) {
-	request := packp.NewUploadPackRequest()
+// way is how much a server is to send.
+type way struct {
+	filter packp.Filter // "" is everything
+	byHash bool         // files are asked for by their hashes after that
+	single bool         // objects that are no commits
+	last   bool         // a file that is left out is too large to be read
+}
+
+// ways are those that the server says it knows, the one that sends least first. A server may
+// refuse what it says it knows, so the last one sends everything.
+func (b *Branches) ways() (all []way) {
 	can := b.all.Capabilities
-	for _, c := range []capability.Capability{capability.OFSDelta, capability.Shallow} {
-		if can.Supports(c) {
-			_ = request.Capabilities.Set(c)
+	if can.Supports(capability.Filter) {
+		if can.Supports(capability.AllowReachableSHA1InWant) || can.Supports(capability.AllowTipSHA1InWant) {
+			all = append(all, way{filter: packp.FilterBlobNone(), byHash: true})
 		}
+		all = append(all, way{filter: packp.FilterBlobLimit(smallFiles, packp.BlobLimitPrefixKibi)},
+			way{filter: packp.FilterBlobLimit(maxFile+1, packp.BlobLimitPrefixNone), last: true})
 	}
-	if can.Supports(capability.Shallow) {
+	return append(all, way{})
+}
+
+// refusedError is that a server does not send what it was asked for, which it may do in another
+// way.
+type refusedError struct{ error }
+
+func (e *refusedError) Unwrap() error { return e.error }
+
+// fetch reads objects, and of commits what they have but not those before them.
+func (b *Branches) fetch(ctx context.Context, to *memory.Storage, w way, wants []plumbing.Hash) error {
+	request := packp.NewUploadPackRequest()
+	request.Wants = wants
+	can := b.all.Capabilities
+	if can.Supports(capability.OFSDelta) {
+		_ = request.Capabilities.Set(capability.OFSDelta)
+	}
+	if can.Supports(capability.Shallow) && !w.single {
+		_ = request.Capabilities.Set(capability.Shallow)
 		request.Depth = packp.DepthCommits(1)
 	}
-	if small && can.Supports(capability.Filter) {
+	if w.filter != "" {
 		_ = request.Capabilities.Set(capability.Filter)
-		request.Filter, filtered = packp.FilterBlobLimit(smallFiles, packp.BlobLimitPrefixKibi), true
-	}
-	for _, c := range commits {
-		request.Wants = append(request.Wants, plumbing.NewHash(string(c)))
+		request.Filter = w.filter
 	}
 	response, err := b.session.UploadPack(ctx, request)
 	if err != nil {
-		return nil, false, b.repository.explained(err)
+		return b.repository.unsent(err)
 	}
 	defer response.Close() //nolint:errcheck // what was read is checked
 	sent, err := b.repository.read(ctx, response)
 	if err != nil {
-		return nil, false, err
+		return err
+	}
+	if len(sent) == 0 {
+		return &refusedError{errors.New("the server sends nothing of the commit")}
 	}
 	unpacked, err := measure(sent)
 	if err == nil && unpacked > little {
 		err = b.repository.Large(ctx)
 	}
 	if err != nil {
-		return nil, false, err
+		return err
 	}
 	b.repository.Unpacking.Lock()
 	defer b.repository.Unpacking.Unlock()
-	to, err = unpack(sent)
-	return to, filtered, err
+	return unpack(to, sent)
+}
+
+// unsent puts into words why a server sends nothing.
+func (r *Repository) unsent(err error) error {
+	explained := r.explained(err)
+	var limited *limit.Error
+	var of *url.Error
+	if errors.As(explained, &limited) || errors.As(err, &of) {
+		return explained
+	}
+	return &refusedError{explained}
 }
 
 // read reads a pack.
@@ -99,10 +138,9 @@ func measure(sent []byte) (unpacked int64, err error) {
 	})
 }
 
-// unpack unpacks what was measured.
-func unpack(sent []byte) (*memory.Storage, error) {
-	to := memory.NewStorage()
-	return to, reading(func() error { return packfile.UpdateObjectStorage(to, bytes.NewReader(sent)) })
+// unpack adds what was measured to a store.
+func unpack(to *memory.Storage, sent []byte) error {
+	return reading(func() error { return packfile.UpdateObjectStorage(to, bytes.NewReader(sent)) })
 }
 
 func reading(do func() error) error {

@@ -15,18 +15,19 @@ import (
 	"github.com/go-git/go-git/v5/plumbing/object"
 	"github.com/go-git/go-git/v5/plumbing/protocol/packp"
 	"github.com/go-git/go-git/v5/plumbing/protocol/packp/capability"
+	"github.com/go-git/go-git/v5/storage/memory"
 )
 
 // Change is a commit to be made on a branch.
 type Change struct {
-	Branch  string
-	Was     Hash  // the newest commit of the branch; "" where it is not there
-	On      *File // as the commit has it on which this is made
-	Content []byte
-	Message string
-	Author  string
-	Email   string
-	When    time.Time
+	Branch   string
+	Was      Hash              // the newest commit of the branch; "" if there is no such branch
+	On       *Commit           // before this one
+	Contents map[string][]byte // of the files that change, by path; On has each of them
+	Message  string
+	Author   string
+	Email    string
+	When     time.Time
 }
 
 // ErrMoved is wrapped where a branch is not any more what it was when it was read.
@@ -96,37 +97,72 @@ func refusal(err error) error {
 	return fmt.Errorf("the server refused the push: %s", text)
 }
 
-// commit makes the objects of a commit: the file, the directories above it, and the commit.
+// commit makes the objects of a commit: the files, the directories above them, and the commit.
 func (c *Change) commit() (objects []plumbing.Hash, commit plumbing.Hash, err error) {
-	store := c.On.store
-	add := func(encode func(plumbing.EncodedObject) error) (hash plumbing.Hash) {
-		o := store.NewEncodedObject()
-		if err == nil {
-			err = encode(o)
-		}
-		if err == nil {
-			hash, err = store.SetEncodedObject(o)
-		}
-		objects = append(objects, hash)
-		return hash
+	m := maker{store: c.On.store}
+	tree, err := m.tree(c.On.tree, c.Contents)
+	if err != nil {
+		return nil, commit, err
 	}
-	hash := add(func(o plumbing.EncodedObject) error {
+	who := object.Signature{Name: c.Author, Email: c.Email, When: c.When}
+	commit, err = m.add((&object.Commit{
+		Author: who, Committer: who, Message: c.Message, TreeHash: tree, ParentHashes: []plumbing.Hash{plumbing.NewHash(string(c.On.Hash))},
+	}).Encode)
+	return m.objects, commit, err
+}
+
+// maker makes objects, and keeps which ones.
+type maker struct {
+	store   *memory.Storage
+	objects []plumbing.Hash
+}
+
+func (m *maker) add(encode func(plumbing.EncodedObject) error) (hash plumbing.Hash, err error) {
+	o := m.store.NewEncodedObject()
+	if err := encode(o); err != nil {
+		return hash, err
+	}
+	hash, err = m.store.SetEncodedObject(o)
+	m.objects = append(m.objects, hash)
+	return hash, err
+}
+
+// tree makes a directory from another one, with other contents of some files below it.
+func (m *maker) tree(of plumbing.Hash, contents map[string][]byte) (hash plumbing.Hash, err error) {
+	was, err := object.GetTree(m.store, of)
+	if err != nil {
+		return hash, err
+	}
+	below := map[string]map[string][]byte{}
+	for path, content := range contents {
+		name, rest, _ := strings.Cut(path, "/")
+		if below[name] == nil {
+			below[name] = map[string][]byte{}
+		}
+		below[name][rest] = content
+	}
+	changed := object.Tree{Entries: slices.Clone(was.Entries)}
+	for name, files := range below {
+		entry := entryOf(&changed, name)
+		if content, file := files[""]; file {
+			entry.Hash, err = m.blob(content)
+		} else {
+			entry.Hash, err = m.tree(entry.Hash, files)
+		}
+		if err != nil {
+			return hash, err
+		}
+	}
+	return m.add(changed.Encode)
+}
+
+func (m *maker) blob(content []byte) (plumbing.Hash, error) {
+	return m.add(func(o plumbing.EncodedObject) error {
 		o.SetType(plumbing.BlobObject)
 		w, err := o.Writer()
 		if err == nil {
-			_, err = w.Write(c.Content)
+			_, err = w.Write(content)
 		}
 		return err
 	})
-	parts := strings.Split(c.On.Path, "/")
-	for i, tree := range slices.Backward(c.On.trees) {
-		changed := object.Tree{Entries: slices.Clone(tree.Entries)}
-		entryOf(&changed, parts[i]).Hash = hash
-		hash = add(changed.Encode)
-	}
-	who := object.Signature{Name: c.Author, Email: c.Email, When: c.When}
-	commit = add((&object.Commit{
-		Author: who, Committer: who, Message: c.Message, TreeHash: hash, ParentHashes: []plumbing.Hash{plumbing.NewHash(string(c.On.Commit))},
-	}).Encode)
-	return objects, commit, err
 }

@@ -1,4 +1,4 @@
-// Package remote changes one file on a branch of a git repository elsewhere, over HTTP and
+// Package remote changes files on a branch of a git repository elsewhere, over HTTP and
 // without a copy of it on disk: it reads the newest commits of the branches that it is asked
 // for, and no history, makes a commit of the objects that change, and pushes that only if the
 // branch is what it was when it was read.
