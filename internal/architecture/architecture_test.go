@@ -122,7 +122,7 @@ var floors = []struct {
 	{"internal/pullrequest/limit", nil},
 	{"internal/pullrequest/lru", nil},
 	{"internal/pullrequest/slots", nil},
-	{"internal/pullrequest/remote", []string{"internal/pullrequest/limit", "internal/crash"}},
+	{"internal/pullrequest/remote", []string{"internal/pullrequest/limit", "internal/crash", "internal/phrase"}},
 	{"internal/pullrequest/provider", []string{"internal/pullrequest/limit", "internal/pullrequest/lru"}},
 	{"internal/pullrequest/forgetest", nil},
 	{"internal/pullrequest", []string{"internal/pullrequest/*", "internal/phrase", "internal/regularfile"}},

@@ -222,10 +222,32 @@ func TestWhatAServerSendsIsBounded(t *testing.T) {
 	w.propose("2")
 }
 
-func TestAHookThatRefusesIsSaidSo(t *testing.T) {
+// The error has the server's own words, of a hook of a person as of a forge that protects branches.
+func TestAServerThatRefusesAPushSaysWhy(t *testing.T) {
 	w := newWorld(t, "gitea")
-	w.forge.Refuse("refs may not be made here")
-	w.refused("2", "the server refused the push: command error on refs/heads/deployster/shop/prod: pre-receive hook declined")
+	said := "the server refused the push (pre-receive hook declined): "
+	for words, want := range map[string]string{
+		"refs may not be made here": said + "refs may not be made here",
+		"error: GH006: Protected branch update failed for refs/heads/x.\n\nerror: Commits must have verified signatures.": said +
+			"error: GH006: Protected branch update failed for refs/heads/x. / error: Commits must have verified signatures.",
+		"=====\n\x1b[31mno\x1b[0m\n=====":                     said + "[31mno [0m",
+		"checking 1%\rchecking 99%\ndone: " + forgetest.Token: said + "checking 99% / done: (token)",
+		strings.Repeat("no ", 5000):                           "no no …",
+		"":                                                    "the server refused the push: pre-receive hook declined",
+	} {
+		w.forge.Refuse(words)
+		w.refused("2", want)
+	}
+	w.forge.Refuse("")
+	w.forge.Before(func(to http.ResponseWriter, r *http.Request) bool {
+		if r.Method != http.MethodPost || !strings.HasSuffix(r.URL.Path, "git-receive-pack") {
+			return false
+		}
+		to.WriteHeader(http.StatusForbidden)
+		_, _ = to.Write([]byte("Permission to acme/deploy.git denied to ci.\n"))
+		return true
+	})
+	w.refused("2", "it needs to read and write the contents of the repository; the server says: Permission to acme/deploy.git denied to ci.")
 }
 
 // Somebody pushes to the branch between the moment at which it is read and the push.

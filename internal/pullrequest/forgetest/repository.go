@@ -227,11 +227,15 @@ func (f *Forge) Delete(branch string) {
 	f.git(f.bare(), "update-ref", "-d", "refs/heads/"+branch)
 }
 
-// Refuse has the server refuse every push.
-func (f *Forge) Refuse(why string) {
+// Refuse has the server refuse every push, with some words.
+func (f *Forge) Refuse(words string) {
 	f.Helper()
-	hook := "#!/bin/sh\necho '" + why + "' >&2\nexit 1\n"
-	if err := os.WriteFile(filepath.Join(f.bare(), "hooks", "pre-receive"), []byte(hook), 0o700); err != nil { //nolint:gosec // git runs it
+	hooks := filepath.Join(f.bare(), "hooks")
+	if err := os.WriteFile(filepath.Join(hooks, "words"), []byte(words), 0o600); err != nil {
+		f.Fatal(err)
+	}
+	hook := "#!/bin/sh\ncat '" + filepath.Join(hooks, "words") + "' >&2\nexit 1\n"
+	if err := os.WriteFile(filepath.Join(hooks, "pre-receive"), []byte(hook), 0o700); err != nil { //nolint:gosec // git runs it
 		f.Fatal(err)
 	}
 }

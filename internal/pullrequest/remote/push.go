@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode"
 
 	"github.com/go-git/go-git/v5/plumbing"
 	"github.com/go-git/go-git/v5/plumbing/format/packfile"
@@ -16,6 +17,8 @@ import (
 	"github.com/go-git/go-git/v5/plumbing/protocol/packp"
 	"github.com/go-git/go-git/v5/plumbing/protocol/packp/capability"
 	"github.com/go-git/go-git/v5/storage/memory"
+
+	"github.com/deployster-go/deployster/internal/phrase"
 )
 
 // Change is a commit to be made on a branch.
@@ -77,24 +80,79 @@ func (r *Repository) update(ctx context.Context, branch string, was, is plumbing
 	if pack != nil {
 		request.Packfile = io.NopCloser(pack)
 	}
+	var said words
+	for _, c := range []capability.Capability{capability.Sideband64k, capability.Sideband} {
+		if all.Capabilities.Supports(c) {
+			_ = request.Capabilities.Set(c)
+			request.Progress = &said
+			break
+		}
+	}
 	report, err := session.ReceivePack(ctx, request)
 	if report != nil {
-		if refused := report.Error(); refused != nil {
-			return refusal(refused)
+		if why := refusal(report); why != "" {
+			return said.refused(why)
 		}
+	}
+	if err != nil && said.text() != "" {
+		return said.refused(r.explained(err).Error())
 	}
 	return r.explained(err)
 }
 
-// refusal puts into words why a server did not change a branch.
-func refusal(err error) error {
-	text := err.Error()
+// refusal is why a server did not change a branch, "" if it did.
+func refusal(report *packp.ReportStatus) string {
+	for _, c := range report.CommandStatuses {
+		if c.Error() != nil {
+			return c.Status
+		}
+	}
+	if report.Error() != nil {
+		return "unpacking failed: " + report.UnpackStatus
+	}
+	return ""
+}
+
+// words keeps the beginning of what a server says during a push, which git shows as "remote: …".
+type words struct{ said []byte }
+
+const mostWords = 4 << 10 // bytes that are kept
+
+func (w *words) Write(p []byte) (int, error) {
+	w.said = append(w.said, p[:min(len(p), mostWords-len(w.said))]...)
+	return len(p), nil
+}
+
+// text is what the server says on one line, "" for nothing.
+func (w *words) text() string { return spoken(string(w.said)) }
+
+// spoken is what a server says, on one line and bounded. It has the lines that say something, and
+// of one that the server writes again and again the last state.
+func spoken(said string) string {
+	const most = 600 // characters
+	var lines []string
+	for line := range strings.Lines(strings.ToValidUTF8(said, "")) {
+		line = strings.TrimRight(line, "\r\n \t")
+		line = phrase.Plain(line[strings.LastIndexByte(line, '\r')+1:])
+		line = strings.Join(strings.Fields(line), " ")
+		if strings.ContainsFunc(line, func(r rune) bool { return unicode.IsLetter(r) || unicode.IsDigit(r) }) {
+			lines = append(lines, line)
+		}
+	}
+	return phrase.Cut(strings.Join(lines, " / "), most)
+}
+
+// refused puts into words that a server did not change a branch, and what it says about that.
+func (w *words) refused(why string) error {
 	for _, moved := range []string{"failed to update ref", "fetch first", "stale info", "cannot lock ref", "failed to lock"} {
-		if strings.Contains(text, moved) {
+		if strings.Contains(why, moved) {
 			return ErrMoved
 		}
 	}
-	return fmt.Errorf("the server refused the push: %s", text)
+	if text := w.text(); text != "" {
+		return fmt.Errorf("the server refused the push (%s): %s", spoken(why), text)
+	}
+	return fmt.Errorf("the server refused the push: %s", spoken(why))
 }
 
 // commit makes the objects of a commit: the files, the directories above them, and the commit.

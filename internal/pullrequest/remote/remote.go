@@ -132,18 +132,32 @@ func (r *Repository) explained(err error) error {
 	case errors.Is(err, transport.ErrEmptyRemoteRepository):
 		return errors.New("the repository has no commit yet: make a first one on its base branch")
 	case errors.Is(err, transport.ErrAuthenticationRequired):
-		return errors.New("the server does not know the token, or wants one (401): see token_file or token_env, and user")
+		return answered(err, transport.ErrAuthenticationRequired, "the server does not know the token, or wants one (401): see token_file or token_env, and user")
 	case errors.Is(err, transport.ErrAuthorizationFailed):
-		return errors.New("the token may not do that (403): it needs to read and write the contents of the repository")
+		return answered(err, transport.ErrAuthorizationFailed, "the token may not do that (403): it needs to read and write the contents of the repository")
 	case errors.Is(err, transport.ErrRepositoryNotFound):
-		return errors.New("there is no such repository, or the token may not see it (404)")
+		return answered(err, transport.ErrRepositoryNotFound, "there is no such repository, or the token may not see it (404)")
 	case errors.As(err, &status):
-		return fmt.Errorf("the server answered %d", status.StatusCode())
+		return withWords(fmt.Sprintf("the server answered %d", status.StatusCode()), status.Reason)
 	case errors.As(err, &of):
 		return of.Err
 	default:
 		return err
 	}
+}
+
+// answered is an error in other words, with those that the server says after what the error is of.
+func answered(err, of error, text string) error {
+	_, said, _ := strings.Cut(err.Error(), of.Error()+": ")
+	return withWords(text, said)
+}
+
+// withWords is an error with what the server says, unless that is a page for a browser.
+func withWords(text, said string) error {
+	if said = strings.TrimSpace(said); said == "" || strings.HasPrefix(said, "<") {
+		return errors.New(text)
+	}
+	return fmt.Errorf("%s; the server says: %s", text, spoken(said[:min(len(said), mostWords)]))
 }
 
 // refused reports whether a server refused because it is asked too often.
