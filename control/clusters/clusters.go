@@ -50,6 +50,7 @@ type Observed struct {
 // stage is one that is observed.
 type stage struct {
 	objects []object.Object
+	settle  time.Duration
 	end     func()
 	seen    *promotion.Sighting // nil before all were seen
 }
@@ -57,15 +58,16 @@ type stage struct {
 // New observes nothing yet.
 func New(o Options) *Observed { return &Observed{o, map[string]*stage{}} }
 
-// Use has the objects of a stage observed from now on, and no others.
-func (o *Observed) Use(place string, objects []object.Object) {
+// Use has the objects of a stage observed from now on, and no others. That an object is well counts
+// when it has been so for the settle time, in which nobody wrote it.
+func (o *Observed) Use(place string, objects []object.Object, settle time.Duration) {
 	if s := o.byPlace[place]; s != nil {
-		if reflect.DeepEqual(s.objects, objects) {
+		if s.settle == settle && reflect.DeepEqual(s.objects, objects) {
 			return
 		}
 		o.Leave(place)
 	}
-	s := &stage{objects: slices.Clone(objects)}
+	s := &stage{objects: slices.Clone(objects), settle: settle}
 	o.byPlace[place] = s
 	s.end = o.Go(func(ctx context.Context) func() {
 		o.observe(ctx, place, s)
@@ -97,6 +99,7 @@ func (o *Observed) observe(ctx context.Context, place string, s *stage) {
 	changed := make(chan struct{}, 1)
 	for i := range s.objects {
 		of := &s.objects[i]
+		shown[i].settle = s.settle
 		group, version := of.GroupVersion()
 		leave := o.Watcher.Watch(kubewatch.Object{Cluster: of.Cluster, Group: group, Version: version, Kind: of.Kind, Namespace: of.Namespace, Name: of.Name}, func(live map[string]any, err error) {
 			r := of.Read(live)
@@ -163,7 +166,7 @@ func sighting(objects []object.Object, readings []*object.Reading) (seen promoti
 			common = ""
 		}
 		seen.Hosts = append(seen.Hosts, promotion.HostSighting{
-			Host: objects[i].String(), Revision: r.Revision, Unhealthy: r.Revision != "" && !r.Healthy, Unknown: r.Unknown, Why: short(r.Why),
+			Host: objects[i].String(), Revision: r.Revision, Unhealthy: r.Revision != "" && !r.Healthy, Changing: r.Revision != "" && !r.Healthy && r.Changing, Suspended: r.Suspended, Unknown: r.Unknown, Why: short(r.Why),
 		})
 	}
 	if common != "" {

@@ -84,7 +84,10 @@ func words(seen promotion.Sighting) string {
 	var all []string
 	for _, h := range seen.Hosts {
 		text := h.Host + "=" + h.Revision
-		if h.Unhealthy {
+		switch {
+		case h.Changing:
+			text += " changing"
+		case h.Unhealthy:
 			text += " unwell"
 		}
 		if h.Unknown {
@@ -108,7 +111,7 @@ func TestAStageRunsWhatItsObjectsSay(t *testing.T) {
 	prod := []object.Object{
 		{Cluster: "east", Kind: "Kustomization", Namespace: "flux", Name: "shop"}, {Cluster: "west", Kind: "Deployment", Namespace: "shop", Name: "web"},
 	}
-	o.Use("prod", prod)
+	o.Use("prod", prod, 0)
 	o.sees("prod", "east/flux/Kustomization/shop= (it does not exist) west/shop/Deployment/web= (it does not exist) all=<nil>")
 	east.Put("kustomizations/flux/shop", fmt.Sprintf(flux, "41", "False"))
 	west.Put("deployments/shop/web", rolled)
@@ -121,10 +124,10 @@ func TestAStageRunsWhatItsObjectsSay(t *testing.T) {
 	o.sees("prod", "all=42")
 
 	// Two stages with the same object share what watches it, and each ends its own part.
-	o.Use("other", prod[:1])
+	o.Use("other", prod[:1], 0)
 	o.sees("other", "east/flux/Kustomization/shop=42 all=42")
 	o.watches(2, 2)
-	o.Use("prod", []object.Object{{Cluster: "north", Kind: "Site", APIVersion: "acme.example/v1", Name: "shop"}})
+	o.Use("prod", []object.Object{{Cluster: "north", Kind: "Site", APIVersion: "acme.example/v1", Name: "shop"}}, 0)
 	_, ok := o.Seen("prod")
 	assert.False(t, ok, "another object is known before it was seen")
 	o.sees("prod", "north/Site.acme.example/shop=? (cluster north: find out how it is reached: there is no cluster north in the inventory)")

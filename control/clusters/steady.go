@@ -5,22 +5,35 @@ import (
 	"slices"
 	"time"
 
+	"github.com/deployster-go/deployster/internal/duration"
 	"github.com/deployster-go/deployster/pipeline/promotion"
 	"github.com/deployster-go/deployster/pipeline/promotion/object"
 )
 
-// Controllers say of an object many times a day that they are at work on it. What is recorded, and
-// ends a time for which a stage is to be well, is only what lasts.
+// Controllers say of an object many times a day that they are at work on it, and write what they
+// say in several steps. What is recorded, and what ends a time for which a stage is to be well, is
+// only what lasts.
 const (
 	mostWork = 2 * time.Minute // for which an object that is at work is what it was before
 	pause    = 5 * time.Second // between sightings that differ only in how well objects are
+
+	// mostSettles is how many times the settle time an object has to be well that is written all the
+	// time.
+	mostSettles = 5
 )
 
 // steady is what an object is taken to be.
 type steady struct {
+	settle time.Duration // for which it must be well, and not be written, before that counts
+
 	shown *object.Reading // nil before anything was seen
+	well  object.Reading  // the last time that it was
 	works *object.Reading // what it says where that is only that it is at work; nil otherwise
 	since time.Time       // of works
+
+	next    *object.Reading // what it says where that is well, and does not count yet; nil otherwise
+	began   time.Time       // of next
+	written time.Time       // the last time that the object was, of next
 }
 
 // says is what it says from now on.
@@ -29,21 +42,58 @@ func (s *steady) says(r object.Reading, now time.Time) {
 		if s.works == nil {
 			s.since = now
 		}
-		s.works = &r
+		s.works, s.next = &r, nil
 		return
 	}
-	s.shown, s.works = &r, nil
+	s.works = nil
+	if r.Healthy && s.settle > 0 && (s.shown == nil || !s.shown.Healthy || s.shown.Revision != r.Revision) {
+		s.settles(r, now)
+		return
+	}
+	s.next = nil
+	if r.Healthy {
+		s.well = r
+	}
+	r.Changing = r.Changing || s.scales(r)
+	s.shown = &r
+}
+
+// settles notes that it says that it is well, which does not count yet.
+func (s *steady) settles(r object.Reading, now time.Time) {
+	if s.next == nil || s.next.Revision != r.Revision {
+		s.began = now
+	}
+	s.next, s.written = &r, now
+	if s.shown != nil && !s.shown.Unknown && s.shown.Revision != r.Revision {
+		s.shown = &object.Reading{Revision: r.Revision, Why: "it has been well for less than " + duration.Duration(s.settle).String()}
+	}
+}
+
+// scales reports whether as many Pods serve as before or as are wanted now: then the revision runs as
+// well as it did, though it is given more Pods, or fewer.
+func (s *steady) scales(r object.Reading) bool {
+	return r.Revision != "" && r.Revision == s.well.Revision && r.Pods.Wanted > 0 && r.Pods.Serving >= min(s.well.Pods.Wanted, r.Pods.Wanted)
 }
 
 // at is what it is taken to be now, and when that may be something else without its saying so.
 func (s *steady) at(now time.Time) (r *object.Reading, again time.Time) {
-	if s.works == nil {
-		return s.shown, again
+	switch {
+	case s.next != nil:
+		end := s.written.Add(s.settle)
+		if most := s.began.Add(mostSettles * s.settle); most.Before(end) {
+			end = most
+		}
+		if now.Before(end) {
+			return s.shown, end
+		}
+		s.shown, s.well, s.next = s.next, *s.next, nil
+	case s.works != nil:
+		if end := s.since.Add(mostWork); now.Before(end) {
+			return s.shown, end
+		}
+		s.works.Changing = false // it was to end by now
+		s.shown, s.works = s.works, nil
 	}
-	if end := s.since.Add(mostWork); now.Before(end) {
-		return s.shown, end
-	}
-	s.shown, s.works = s.works, nil
 	return s.shown, again
 }
 
@@ -51,22 +101,35 @@ func (s *steady) at(now time.Time) (r *object.Reading, again time.Time) {
 type told struct {
 	seen *promotion.Sighting // nil is nothing
 	when time.Time
+	well map[string]string // revision that an object was told to run well, by object
 }
 
-// next reports whether a sighting is to be told now, and if not, when.
+// next reports whether a sighting is to be told now, and if not, when. What makes a stage less than it
+// was is told at once, or it could go on meanwhile with what is not there any more; that the same
+// revision is well again is told after a pause.
 func (t *told) next(seen promotion.Sighting, now time.Time) (tell bool, again time.Time) {
 	if t.seen != nil {
 		if reflect.DeepEqual(*t.seen, seen) {
 			return false, again
 		}
-		same := slices.EqualFunc(t.seen.Hosts, seen.Hosts, func(a, b promotion.HostSighting) bool {
-			return a.Revision == b.Revision && a.Unknown == b.Unknown
+		waits := slices.EqualFunc(t.seen.Hosts, seen.Hosts, func(before, now promotion.HostSighting) bool {
+			worse := now.Unhealthy && !before.Unhealthy || before.Changing && now.Unhealthy && !now.Changing
+			better := before.Unhealthy && !now.Unhealthy && t.well[now.Host] != now.Revision
+			return before.Revision == now.Revision && before.Unknown == now.Unknown && !worse && !better
 		})
-		if at := t.when.Add(pause); same && now.Before(at) {
+		if at := t.when.Add(pause); waits && now.Before(at) {
 			return false, at
 		}
 	}
 	t.seen, t.when = &seen, now
+	if t.well == nil {
+		t.well = map[string]string{}
+	}
+	for _, h := range seen.Hosts {
+		if h.Revision != "" && !h.Unhealthy && !h.Unknown {
+			t.well[h.Host] = h.Revision
+		}
+	}
 	return true, again
 }
 

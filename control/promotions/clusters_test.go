@@ -109,6 +109,8 @@ func TestARevisionGoesThroughClusters(t *testing.T) {
 		assert.Equal(t, 0, w.count(promotion.StageFinished, "prod", "1"), "one of two clusters is all of them")
 		f.set(func() { f.runs["west"] = "1" })
 		<-time.After(time.Second)
+		assert.Equal(t, 0, w.count(promotion.StageFinished, "prod", "1"), "it may be written again")
+		<-time.After(1500 * time.Millisecond)
 		w.finished("1", "prod")
 		n := w.count(promotion.HostsObserved, "prod", "")
 		for range 10 {
@@ -181,7 +183,7 @@ func TestAClusterThatIsGoneIsNeitherHealthyNorFailed(t *testing.T) {
 		<-time.After(5 * time.Hour) // a try has one
 		assert.Equal(t, 0, w.count(promotion.StageFailed, "prod", "1"), "it has failed, and nobody knows")
 		f.set(func() { f.gone["east"], f.runs["east"], f.runs["west"] = false, "1", "1" })
-		<-time.After(time.Second)
+		<-time.After(3 * time.Second)
 		assert.Equal(t, 1, w.count(promotion.RunFinished, "", "1"), "it is there, and that is not noticed")
 
 		// The first cluster decides what is current, and nobody does while it is gone.

@@ -30,7 +30,7 @@ func (c *Controller) observeSighted(s *promotion.State, all promotion.Observed) 
 				Pipeline: name, Name: stage.Name, Place: stage.Environment, Targets: *stage.Targets, Variable: s.Definition().Promotion.Variable, Candidates: s.Candidates(i, all),
 			})
 		case stage.Targets == nil && c.objects != nil:
-			c.objects.Use(stage.Environment, stage.Objects)
+			c.objects.Use(stage.Environment, stage.Objects, stage.Settles())
 		}
 		if !slices.Contains(c.sighted[name], stage.Environment) {
 			c.sighted[name] = append(c.sighted[name], stage.Environment)

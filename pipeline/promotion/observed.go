@@ -36,6 +36,9 @@ type Observation struct {
 	Event int64     // the newest of the environment that is considered
 
 	Unknown time.Time // since when it is unknown, where that was recorded
+
+	Suspended []string // objects that their controllers leave as they are
+
 	Asked   []string  // revisions of which it was asked whether it runs them; empty is whatever it runs
 
 	Begun map[string]Begun // deployments by promotions, by the key of the step

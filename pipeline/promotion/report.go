@@ -72,6 +72,9 @@ func (s *State) reason(v verdict, now time.Time) Reason {
 	if v.code == Unobserved && v.try > 0 {
 		r.Message += fmt.Sprintf("; so what becomes of try %d of promoting revision %s there is not known, either", v.try, v.name)
 	}
+	if len(v.suspended) > 0 {
+		r.Message += fmt.Sprintf("; %s %s suspended, and stays as it is until somebody resumes it", phrase.First(v.suspended, mostHostsNamed), map[bool]string{true: "is", false: "are"}[len(v.suspended) == 1])
+	}
 	if v.seq > 0 {
 		r.Message += fmt.Sprintf(" (event %d)", v.seq)
 	}
@@ -213,6 +216,8 @@ type ObjectReport struct {
 	Revision string `json:"revision,omitempty"`
 	Health   Health `json:"health"`
 	Why      string `json:"why,omitempty"`
+
+	Suspended bool `json:"suspended,omitempty"` // its controller leaves it as it is
 }
 
 // objects are those of a stage, also those that were not seen yet.
@@ -224,7 +229,10 @@ func (s *State) objects(stage *definition.Stage) (all []ObjectReport) {
 			if h.Host != row.Object {
 				continue
 			}
-			row.Revision, row.Health, row.Why = h.Revision, Whole, h.Why
+			row.Revision, row.Health, row.Why, row.Suspended = h.Revision, Whole, h.Why, h.Suspended
+			if h.Suspended && h.Why == "" {
+				row.Why = "it is suspended"
+			}
 			if h.Unhealthy || h.Revision == "" {
 				row.Health = Partly
 			}

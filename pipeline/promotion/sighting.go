@@ -29,6 +29,8 @@ type HostSighting struct {
 	Host      string `json:"host"`                // or the object, see object.Object
 	Revision  string `json:"revision,omitempty"`  // as which all resources of the manifest are VALID, or which the object has; "" is none
 	Unhealthy bool   `json:"unhealthy,omitempty"` // an object has the revision, and is not well
+	Changing  bool   `json:"changing,omitempty"`  // all that keeps an object from being well is that its controller has yet to look, or scales it
+	Suspended bool   `json:"suspended,omitempty"` // the controller of an object leaves it as it is
 	Unknown   bool   `json:"unknown,omitempty"`   // it was not seen, or could be either of two revisions
 	Why       string `json:"error,omitempty"`     // it runs no revision, or is unhealthy or unknown
 }
@@ -42,6 +44,7 @@ type sighted struct {
 	value   any       // that
 	came    int64     // event with which they came to run it
 	since   time.Time // that they have run it without a break
+	broken  bool      // there was a break since then
 	joined  []string  // hosts that have run it since then
 	unknown time.Time // since when it is not known what they run; zero where it is
 }
@@ -59,7 +62,6 @@ func (s *State) applySighting(stage string, e deploylog.Event, p Payload) {
 		k = &sighted{}
 		s.sighted[stage] = k
 	}
-	before := k.observation()
 	k.Sighting, k.event = *p.Observed, e.Seq
 	if k.Why == "" {
 		k.members = k.hosts()
@@ -72,16 +74,24 @@ func (s *State) applySighting(stage string, e deploylog.Event, p Payload) {
 		k.unknown = e.CreatedAt
 	}
 	if now.Health != Whole {
+		k.broken = k.broken || now.Health == Partly && !k.changing()
 		return
 	}
-	same := before.Health == Whole && before.Revision == now.Revision
-	if !same || slices.ContainsFunc(k.members, func(host string) bool { return !slices.Contains(k.joined, host) }) {
+	if k.broken || k.whole != now.Revision || slices.ContainsFunc(k.members, func(host string) bool { return !slices.Contains(k.joined, host) }) {
 		k.since = e.CreatedAt
 	}
 	if k.whole != now.Revision {
 		k.whole, k.came = now.Revision, e.Seq
 	}
-	k.joined, k.value = k.members, integral(k.Value)
+	k.joined, k.value, k.broken = k.members, integral(k.Value), false
+}
+
+// changing reports whether nothing says that the revision which all ran has ceased to be well: what
+// cannot be looked at, and what its controller has yet to look at or scales, ran it before.
+func (k *sighted) changing() bool {
+	return len(k.Hosts) > 0 && !slices.ContainsFunc(k.Hosts, func(h HostSighting) bool {
+		return !h.Unknown && (h.Revision != k.whole || h.Unhealthy && !h.Changing)
+	})
 }
 
 // integral is a value as it was before it was written as JSON.
@@ -107,6 +117,9 @@ func (k *sighted) observation() Observation {
 	o := Observation{Health: Unknown, Revision: k.whole, Value: k.value, Came: k.came, Since: k.since, Event: k.event, Why: k.Why, Unknown: k.unknown, Asked: k.Asked}
 	var unknown, wrong []string
 	for _, h := range k.Hosts {
+		if h.Suspended {
+			o.Suspended = append(o.Suspended, h.Host)
+		}
 		switch {
 		case h.Unknown:
 			unknown = append(unknown, h.Host+": "+h.Why)
@@ -192,7 +205,7 @@ func (s *State) Sighted(stage string, seen Sighting) []deploylog.Event {
 // be recorded.
 func sameSighting(a, b Sighting) bool {
 	return sameWords(a.Why, b.Why) && coversAll(a.Asked, b.Asked) && slices.EqualFunc(a.Hosts, b.Hosts, func(a, b HostSighting) bool {
-		return a.Host == b.Host && a.Revision == b.Revision && a.Unhealthy == b.Unhealthy && a.Unknown == b.Unknown && sameWords(a.Why, b.Why)
+		return a.Host == b.Host && a.Revision == b.Revision && a.Unhealthy == b.Unhealthy && a.Changing == b.Changing && a.Suspended == b.Suspended && a.Unknown == b.Unknown && sameWords(a.Why, b.Why)
 	})
 }
 

@@ -244,6 +244,47 @@ func TestWhatObjectsRunIsWhatWasSeenOfThem(t *testing.T) {
 	}
 }
 
+// A soak begins anew only where something says that the revision was not well, or another one was there.
+func TestWhatEndsASoakAndWhatDoesNot(t *testing.T) {
+	const shop = "east/n/Kustomization/a"
+	changing := promotion.HostSighting{Host: shop, Revision: "1", Unhealthy: true, Changing: true, Why: "its controller has not looked at it since it was changed"}
+	for name, c := range map[string]struct {
+		spell []promotion.HostSighting
+		ends  bool
+	}{
+		"an unknown spell":              {spell: []promotion.HostSighting{{Host: shop, Unknown: true, Why: "cluster east does not answer"}}},
+		"a change of its interval":      {spell: []promotion.HostSighting{changing}},
+		"suspended, and resumed":        {spell: []promotion.HostSighting{{Host: shop, Revision: "1", Suspended: true}, changing}},
+		"it was not well":               {spell: []promotion.HostSighting{unwell(shop, "1", "its condition Ready is False")}, ends: true},
+		"it was not well when changed":  {spell: []promotion.HostSighting{changing, unwell(shop, "1", "its condition Ready is False"), changing}, ends: true},
+		"unknown, and then another one": {spell: []promotion.HostSighting{{Host: shop, Unknown: true, Why: "no answer"}, host(shop, "0")}, ends: true},
+		"it was not there":              {spell: []promotion.HostSighting{{Host: shop, Why: "it does not exist"}}, ends: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := inClusters(t)
+			w.sees(host(shop, "1"))
+			began := w.now
+			for _, seen := range c.spell {
+				w.now = w.now.Add(time.Minute)
+				require.Equal(t, 1, w.sees(seen))
+			}
+			w.now = w.now.Add(time.Minute)
+			w.sees(host(shop, "1"))
+			since := w.state.Report(w.seen, w.now).Stages[1].Since
+			assert.Equal(t, c.ends, since.After(began), "it runs since %s", since)
+		})
+	}
+}
+
+func TestWhatIsSuspendedIsSaid(t *testing.T) {
+	const east, west = "east/n/Kustomization/a", "west/n/Kustomization/a"
+	w := inClusters(t)
+	w.sees(host(east, "0"), promotion.HostSighting{Host: west, Revision: "0", Suspended: true})
+	w.runs("a", "1")
+	assert.Contains(t, w.explain("b").Message, "; "+west+" is suspended, and stays as it is until somebody resumes it")
+	assert.Equal(t, promotion.ObjectReport{Object: west, Revision: "0", Health: promotion.Whole, Suspended: true, Why: "it is suspended"}, w.state.Report(w.seen, w.now).Stages[1].Objects[1])
+}
+
 // deploysOnHosts has the last stage of a pipeline of two be a manifest that is applied on hosts.
 func deploysOnHosts(t *testing.T) *world {
 	t.Helper()

@@ -60,6 +60,8 @@ type verdict struct {
 	since    time.Time
 	try      int
 	open     bool // the try to verify has no result
+
+	suspended []string // objects of the stage
 }
 
 // verdicts are those of all stages, in order. This is the algorithm of the seed: what the
@@ -72,6 +74,11 @@ func (s *State) verdicts(o Observed, now time.Time) []verdict {
 		return nil
 	}
 	all := make([]verdict, len(d.Stages))
+	defer func() {
+		for i := range all {
+			all[i].suspended = o.of(d.Stages[i].Environment).Suspended
+		}
+	}()
 	all[0] = s.first(o, now)
 	passed := all[0].code == IsCurrent
 	behind := 0 // the last stage that is not as it has to be for the next

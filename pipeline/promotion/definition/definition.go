@@ -66,7 +66,8 @@ type Stage struct {
 	Environment string           `json:"environment"`       // of a stage that is none, what it is known as instead
 	Targets     *Targets         `json:"targets,omitempty"` // nil of one that is not on hosts
 	Objects     []object.Object  `json:"objects,omitempty"` // in clusters; none of one that is something else
-	Soak        Duration         `json:"soak,omitempty"`    // how long it must have run a revision before that goes on
+	SettleFor   *Duration        `json:"settle_for,omitempty"`
+	Soak        Duration         `json:"soak,omitempty"` // how long it must have run a revision before that goes on
 	KeepUntil   KeepUntil        `json:"keep_until,omitempty"`
 	Manual      bool             `json:"manual,omitempty"` // a revision comes here only when somebody approves it
 	Calendar    *window.Calendar `json:"calendar,omitempty"`
@@ -94,6 +95,18 @@ const DefaultVerifyTimeout = Duration(time.Hour)
 // VerifiedWithin is how long a try to verify the stage may take.
 func (s *Stage) VerifiedWithin() time.Duration {
 	return time.Duration(cmp.Or(s.VerifyTimeout, DefaultVerifyTimeout))
+}
+
+// DefaultSettleFor is how long an object must have been well, and not be written, before that counts
+// where nothing else is said: controllers write a status in several steps.
+const DefaultSettleFor = Duration(2 * time.Second)
+
+// Settles is how long the objects of the stage must have been well before that counts.
+func (s *Stage) Settles() time.Duration {
+	if s.SettleFor == nil {
+		return time.Duration(DefaultSettleFor)
+	}
+	return time.Duration(*s.SettleFor)
 }
 
 // Strategy is how a revision comes to a stage.

@@ -69,6 +69,8 @@ func TestAnObjectThatCannotBeReadIsRefused(t *testing.T) {
 		`{name: x, environment: e, objects: [{cluster: c, kind: Kustomization, namespace: n, name: a}]}`:                                                       "and not both",
 		`{name: x, manifest: m.yaml, hosts: a, revision: resources.a.b, objects: [{cluster: c, kind: Kustomization, namespace: n, name: a}]}`:                  "and not both",
 		`{name: x, check_every: 5s, objects: [{cluster: c, kind: Kustomization, namespace: n, name: a}]}`:                                                      "is of a stage that is a manifest on hosts",
+		`{name: x, environment: e, settle_for: 5s}`:                                                                                                            "is of a stage of objects in clusters; how long the first stage must have run a revision is promotion.settle_for",
+		`{name: x, objects: [{cluster: c, kind: Kustomization, namespace: n, name: b}], settle_for: 1h}`:                                                       "10m",
 		`{name: x, objects: [{cluster: c, kind: Kustomization, namespace: n, name: b}], manual: true}`:                                                         "nothing is promoted to the first stage",
 	} {
 		_, err := definition.Parse("shop.yaml", []byte("pipeline: shop\nstages:\n  - "+stage+"\n  - {name: prod, environment: shop/prod}\npromotion: {policy: single}\n"))

@@ -25,6 +25,7 @@ const (
 	maxReason      = 1000
 	maxWindows     = 100 // of a stage
 	maxTime        = Duration(30 * 24 * time.Hour)
+	maxSettle      = Duration(10 * time.Minute)
 )
 
 // DefaultVariable is the variable that has the revision where nothing else is said.
@@ -66,7 +67,7 @@ func Promotes(data []byte) bool {
 	})
 }
 
-var stageFields = slices.Concat([]string{"name", "environment", "soak", "keep_until", "manual", "approvals", "expires", "windows", "freezes", "strategy", "verify", "verify_timeout", "webhook", "pull_request"}, []string{"objects"}, targetsFields)
+var stageFields = slices.Concat([]string{"name", "environment", "settle_for", "soak", "keep_until", "manual", "approvals", "expires", "windows", "freezes", "strategy", "verify", "verify_timeout", "webhook", "pull_request"}, []string{"objects"}, targetsFields)
 
 // Parse reads a definition; name is what its messages call the file. It fails with a
 // *yamlfile.Error that holds every problem of the file.
@@ -257,6 +258,13 @@ func (p *parser) waits(fields map[string]*yamlfile.Node, s *Stage) {
 			at.FailName("is of what verifies the stage: write verify, too")
 		}
 		s.VerifyTimeout, _ = at.Duration(Duration(time.Second), maxTime)
+	}
+	if at := fields["settle_for"]; at != nil {
+		if len(s.Objects) == 0 {
+			at.FailName("is of a stage of objects in clusters; how long the first stage must have run a revision is promotion.settle_for")
+		}
+		settle, _ := at.Duration(0, maxSettle)
+		s.SettleFor = &settle
 	}
 	if at := fields["soak"]; at != nil {
 		s.Soak, _ = at.Duration(0, maxTime)

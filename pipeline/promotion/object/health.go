@@ -16,6 +16,9 @@ const mostSaid = 200
 // waits is what the object waits for until it is well, "" where it is. It fails where that cannot
 // be told.
 func (o *Object) waits(live map[string]any) (string, error) {
+	if o.suspended(live) {
+		return o.waitsSuspended(live)
+	}
 	generation, _ := number(live, "metadata", "generation")
 	if c := readyOf(live); o.saysByCondition() && texts(c, "status") != "True" {
 		// Flux counts a generation as observed only when it succeeds, so a failure is told by the condition.
@@ -43,6 +46,51 @@ func (o *Object) waits(live map[string]any) (string, error) {
 // saysByCondition reports whether only the condition Ready says whether the object is well.
 func (o *Object) saysByCondition() bool {
 	return o.Ready == "" && !o.known(application) && !o.workload()
+}
+
+// suspended reports whether the controller leaves the object as it is, as those of Flux can be told.
+func (o *Object) suspended(live map[string]any) bool {
+	group, _ := o.GroupVersion()
+	suspend, _ := within(live, "spec")["suspend"].(bool)
+	return suspend && strings.HasSuffix(group, ".toolkit.fluxcd.io")
+}
+
+// waitsSuspended is what a suspended object waits for. It runs what it ran when it was suspended,
+// whatever is changed in it, so its status counts for any generation.
+func (o *Object) waitsSuspended(live map[string]any) (string, error) {
+	why, err := condition(live, 0), error(nil)
+	if o.Ready != "" {
+		why, err = o.saysReady(live)
+	}
+	if why == "" {
+		why = o.differs(live)
+	}
+	if why != "" {
+		why = "it is suspended: " + why
+	}
+	return why, err
+}
+
+// unseen reports whether the object was changed since its controller has looked at it.
+func (o *Object) unseen(live map[string]any) bool {
+	generation, _ := number(live, "metadata", "generation")
+	if !o.workload() && !o.saysByCondition() || o.suspended(live) {
+		return false
+	}
+	seen, looked := number(live, "status", "observedGeneration")
+	c := readyOf(live)
+	of, has := number(c, "observedGeneration")
+	failed := texts(c, "status") == "False" && has && of >= generation
+	return !failed && (looked && 0 < seen && seen < generation || o.saysByCondition() && has && of < generation)
+}
+
+// pods are those of a workload.
+func (o *Object) pods(live map[string]any) Pods {
+	if !o.workload() {
+		return Pods{}
+	}
+	p, _ := rollout.Of(o.Kind, live)
+	return Pods{Wanted: p.Wanted, Serving: min(p.Updated, p.Available)}
 }
 
 // unobserved returns why the status may be of an older generation, or "".

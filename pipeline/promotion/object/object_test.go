@@ -22,7 +22,7 @@ func live(t *testing.T, text string) (o map[string]any) {
 	return o
 }
 
-// text is how a reading is written in the tables: "42", "42 unwell: why", "42 at work: why", "none: why" or "unknown: why".
+// text is how a reading is written in the tables: "42", "42 unwell: why", "42 at work: why", "42 changing: why", "42 suspended", "none: why" or "unknown: why".
 func text(r object.Reading) string {
 	switch {
 	case r.Unknown:
@@ -31,8 +31,12 @@ func text(r object.Reading) string {
 		return "none: " + r.Why
 	case r.Working:
 		return r.Revision + " at work: " + r.Why
+	case r.Changing:
+		return r.Revision + " changing: " + r.Why
 	case !r.Healthy:
 		return r.Revision + " unwell: " + r.Why
+	case r.Suspended:
+		return r.Revision + " suspended"
 	}
 	return r.Revision
 }
@@ -64,19 +68,19 @@ func TestAnObjectOfFluxRunsWhatItsControllerSays(t *testing.T) {
 		{"it is ready", flux(`{"observedGeneration": 3, "lastAppliedRevision": "main@sha1:4a", ` + ready("True", 3) + `}`), "main@sha1:4a"},
 		{"its conditions are new, and the rest is not written yet", flux(`{"observedGeneration": 3, "lastAttemptedRevision": "main@sha1:5b", "lastAppliedRevision": "main@sha1:4a", ` + ready("True", 3) + `}`), "main@sha1:4a unwell: it attempted main@sha1:5b last, and runs main@sha1:4a"},
 		{"it was changed, and failed", flux(`{"observedGeneration": 2, "lastAppliedRevision": "main@sha1:4a", ` + ready("False", 3) + `}`), "main@sha1:4a unwell: its condition Ready is False: Built: all is [31mso"},
-		{"it was changed, and only its condition is written", flux(`{"observedGeneration": 2, "lastAppliedRevision": "main@sha1:4a", ` + ready("True", 3) + `}`), "main@sha1:4a unwell: its controller has not looked at it since"},
+		{"it was changed, and only its condition is written", flux(`{"observedGeneration": 2, "lastAppliedRevision": "main@sha1:4a", ` + ready("True", 3) + `}`), "main@sha1:4a changing: its controller has not looked at it since"},
 		{"it was never looked at", flux(`{"observedGeneration": -1}`), "none: its controller has not looked at it yet"},
 		{"it has no status", `{"metadata": {"generation": 3}}`, "none: it has no condition Ready yet"},
 		{"it does not exist", ``, "none: it does not exist"},
 		{"another revision failed", flux(`{"observedGeneration": 3, "lastAppliedRevision": "main@sha1:4a", ` + ready("False", 3) + `}`), "main@sha1:4a unwell: its condition Ready is False: Built: all is [31mso"},
 		{"it is at work", flux(`{"observedGeneration": 3, "lastAppliedRevision": "main@sha1:4a", ` + ready("Unknown", 3) + `}`), "main@sha1:4a unwell: its condition Ready is Unknown: Built"},
 		{"it is at work, as at each interval", flux(`{"observedGeneration": 3, "lastAppliedRevision": "main@sha1:4a", ` + working(3) + `}`), "main@sha1:4a at work: its condition Ready is Unknown: Progressing"},
-		{"it is at work since it was changed", flux(`{"observedGeneration": 2, "lastAppliedRevision": "main@sha1:4a", ` + working(3) + `}`), "main@sha1:4a unwell: its condition Ready is Unknown: Progressing: Reconciliation in progress"},
-		{"it is at work on what it was before", flux(`{"observedGeneration": 3, "lastAppliedRevision": "main@sha1:4a", ` + working(2) + `}`), "main@sha1:4a unwell: its condition Ready is of generation 2"},
+		{"it is at work since it was changed", flux(`{"observedGeneration": 2, "lastAppliedRevision": "main@sha1:4a", ` + working(3) + `}`), "main@sha1:4a changing: its condition Ready is Unknown: Progressing: Reconciliation in progress"},
+		{"it is at work on what it was before", flux(`{"observedGeneration": 3, "lastAppliedRevision": "main@sha1:4a", ` + working(2) + `}`), "main@sha1:4a changing: its condition Ready is of generation 2"},
 		{"it is at work, and nobody knows of what", flux(`{"lastAppliedRevision": "main@sha1:4a", ` + working(3) + `}`), "main@sha1:4a unwell: its condition Ready is Unknown"},
 		{"it is at work on its end", `{"metadata": {"deletionTimestamp": "2026-11-27T00:00:00Z"}, "status": {"observedGeneration": 3, "lastAppliedRevision": "4", ` + working(3) + `}}`, "4 unwell: it is being removed"},
-		{"it was changed since", flux(`{"observedGeneration": 2, "lastAppliedRevision": "main@sha1:4a", ` + ready("True", 2) + `}`), "main@sha1:4a unwell: its controller has not looked at it"},
-		{"its condition is older", flux(`{"observedGeneration": 3, "lastAppliedRevision": "main@sha1:4a", ` + ready("True", 2) + `}`), "main@sha1:4a unwell: its condition Ready is of generation 2, and it was changed since: 3"},
+		{"it was changed since", flux(`{"observedGeneration": 2, "lastAppliedRevision": "main@sha1:4a", ` + ready("True", 2) + `}`), "main@sha1:4a changing: its controller has not looked at it"},
+		{"its condition is older", flux(`{"observedGeneration": 3, "lastAppliedRevision": "main@sha1:4a", ` + ready("True", 2) + `}`), "main@sha1:4a changing: its condition Ready is of generation 2, and it was changed since: 3"},
 		{"nothing was applied yet", flux(`{"observedGeneration": 3, ` + ready("True", 3) + `}`), "none: it has applied no revision yet: there is nothing at {.status.lastAppliedRevision}"},
 		{"its revision is empty", flux(`{"observedGeneration": 3, "lastAppliedRevision": "", ` + ready("True", 3) + `}`), "none: it has applied no revision yet"},
 		{"it is being removed", `{"metadata": {"generation": 3, "deletionTimestamp": "2026-11-27T00:00:00Z"}, "status": {"lastAppliedRevision": "4", ` + ready("True", 3) + `}}`, "4 unwell: it is being removed"},
@@ -86,6 +90,27 @@ func TestAnObjectOfFluxRunsWhatItsControllerSays(t *testing.T) {
 		{"all of it is strange", `{"metadata": 7, "status": [true]}`, "none: it has no condition Ready yet"},
 		{"its conditions are strange", flux(`{"lastAppliedRevision": "4", "conditions": ["Ready", null, {"type": 7}]}`), "4 unwell: it has no condition Ready yet"},
 	})
+}
+
+// Who suspends an object changes it, and its controller does not look at it any more: it runs what it ran.
+func TestASuspendedObjectRunsWhatItRan(t *testing.T) {
+	of := func(status string) string {
+		return `{"metadata": {"generation": 4}, "spec": {"suspend": true}, "status": {"observedGeneration": 3, ` + status + `}}`
+	}
+	ready := func(status string) string {
+		return `"conditions": [{"type": "Ready", "status": "` + status + `", "observedGeneration": 3, "reason": "Built"}]`
+	}
+	rows := []reading{
+		{"it was well", of(`"lastAppliedRevision": "1", "lastAttemptedRevision": "1", ` + ready("True")), "1 suspended"},
+		{"it had failed", of(`"lastAppliedRevision": "1", "lastAttemptedRevision": "2", ` + ready("False")), "1 unwell: it is suspended: its condition Ready is False: Built"},
+		{"it was at work", of(`"lastAppliedRevision": "1", "lastAttemptedRevision": "2", ` + ready("True")), "1 unwell: it is suspended: it attempted 2 last, and runs 1"},
+		{"it never ran", of(ready("True")), "none: it has applied no revision yet"},
+		{"it goes on", strings.Replace(of(`"lastAppliedRevision": "1", "lastAttemptedRevision": "1", `+ready("True")), "true", "false", 1), "1 changing: its controller has not looked at it since"},
+	}
+	read(t, object.Object{Kind: "Kustomization"}, rows)
+	read(t, object.Object{Kind: "HelmRelease"}, rows)
+	read(t, object.Object{Kind: "Task", APIVersion: "acme.example/v1"}, []reading{{"it means something else", of(`"lastAppliedRevision": "1", ` + ready("True")), "1 changing: its controller"}})
+	read(t, object.Object{Kind: "Kustomization", Ready: "{.status.phase}=Done"}, []reading{{"it says so elsewhere", of(`"lastAppliedRevision": "1", "phase": "Busy", ` + ready("True")), "1 unwell: it is suspended: {.status.phase} is Busy, not Done"}})
 }
 
 func TestAReleaseOfHelmRunsTheChartThatWasReleasedLast(t *testing.T) {
@@ -154,7 +179,7 @@ func TestAWorkloadRunsAnImageWhenItIsRolledOut(t *testing.T) {
 		{"its image has no tag", of("shop@sha256:4a", "2", done), "sha256:4a"},
 		{"its image has both", of("shop:42@sha256:4a", "2", done), "42"},
 		{"its image has neither", of("registry.example:5000/shop", "2", done), `unknown: "registry.example:5000/shop" at {.spec.template.spec.containers[0].image} has no tag`},
-		{"it was changed since", of("shop:42", "2", `{"observedGeneration": 1, "replicas": 2, "updatedReplicas": 2, "availableReplicas": 2}`), "42 unwell: its controller has not looked at it since"},
+		{"it was changed since", of("shop:42", "2", `{"observedGeneration": 1, "replicas": 2, "updatedReplicas": 2, "availableReplicas": 2}`), "42 changing: its controller has not looked at it since"},
 		{"it was never looked at", of("shop:42", "2", `{}`), "42 unwell: its controller has not looked at it yet"},
 		{"not all are new", of("shop:42", "2", `{"observedGeneration": 2, "replicas": 2, "updatedReplicas": 1, "availableReplicas": 2}`), "42 unwell: 1 of 2 Pods are of its newest template"},
 		{"one of before is there", of("shop:42", "2", `{"observedGeneration": 2, "replicas": 3, "updatedReplicas": 2, "availableReplicas": 3}`), "42 unwell: Pods of before are still there: 1"},

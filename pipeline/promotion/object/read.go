@@ -19,6 +19,17 @@ type Reading struct {
 	Unknown  bool   // what it runs cannot be told
 	Working  bool   // all that keeps it from healthy is that its controller is at work
 	Why      string // it is not healthy, or unknown
+
+	Changing  bool // all that keeps it from healthy is that its controller is at work, or has yet to look at a change
+	Suspended bool // its controller leaves it as it is
+
+	Pods Pods // of a workload
+}
+
+// Pods are how many of a workload there are.
+type Pods struct {
+	Wanted  int64
+	Serving int64 // of its newest template, and available
 }
 
 // Unseen is the reading of an object that cannot be looked at.
@@ -37,17 +48,19 @@ func (o *Object) Read(live map[string]any) Reading {
 	if err != nil {
 		return Unseen(err)
 	}
-	working := waits != "" && o.atWork(live)
+	r := Reading{Revision: revision, Healthy: waits == "", Why: waits, Suspended: o.suspended(live), Pods: o.pods(live)}
+	r.Working = !r.Healthy && o.atWork(live)
+	r.Changing = r.Working || !r.Healthy && o.unseen(live)
 	if texts(live, "metadata", "deletionTimestamp") != "" {
-		waits, working = "it is being removed", false
+		r.Healthy, r.Working, r.Changing, r.Why = false, false, false, "it is being removed"
 	}
 	switch {
-	case revision == "" && waits != "":
-		return Reading{Why: waits}
+	case revision == "" && !r.Healthy:
+		return Reading{Why: r.Why, Suspended: r.Suspended}
 	case revision == "":
-		return Reading{Why: "it has applied no revision yet: there is nothing at " + o.revisionPath(live)}
+		return Reading{Why: "it has applied no revision yet: there is nothing at " + o.revisionPath(live), Suspended: r.Suspended}
 	}
-	return Reading{Revision: revision, Healthy: waits == "", Working: working, Why: waits}
+	return r
 }
 
 // The places where objects of kinds that are known say what they run.

@@ -1,0 +1,164 @@
+package clusters_test
+
+import (
+	"context"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+
+	"github.com/deployster-go/deployster/control/clusters"
+	"github.com/deployster-go/deployster/internal/kubewatch"
+	"github.com/deployster-go/deployster/pipeline/promotion/object"
+)
+
+// written is an object that a test writes, in time that only passes when all wait.
+type written struct {
+	*testing.T
+	mu    sync.Mutex
+	seen  func(map[string]any, error)
+	began time.Time
+	told  []string // since it began, and what the stage runs then
+}
+
+// Watch implements clusters.Watcher.
+func (w *written) Watch(_ kubewatch.Object, seen func(map[string]any, error)) (leave func()) {
+	w.seen = seen
+	return func() {}
+}
+
+// writes writes the object, after some time.
+func (w *written) writes(after time.Duration, object map[string]any) {
+	<-time.After(after)
+	w.seen(object, nil)
+	synctest.Wait()
+}
+
+// observed runs a test whose stage is one object.
+func observed(t *testing.T, of object.Object, settle time.Duration, test func(w *written)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		w := &written{T: t, began: time.Now()}
+		var o *clusters.Observed
+		ctx, end := context.WithCancel(t.Context())
+		o = clusters.New(clusters.Options{
+			Watcher: w, Go: func(job func(context.Context) func()) func() {
+				go job(ctx)
+				return end
+			},
+			Post: func(f func()) {
+				w.mu.Lock()
+				defer w.mu.Unlock()
+				f()
+			},
+			Changed: func(place string) {
+				seen, _ := o.Seen(place)
+				w.told = append(w.told, time.Since(w.began).String()+" "+words(seen))
+			},
+		})
+		o.Use("dev", []object.Object{of}, settle)
+		synctest.Wait()
+		test(w)
+		o.Leave("dev")
+		synctest.Wait()
+	})
+}
+
+// tells wants the stage to have been told to run this since the last time, and nothing else.
+func (w *written) tells(want ...string) {
+	w.Helper()
+	synctest.Wait()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	assert.Equal(w, want, w.told)
+	w.told = nil
+}
+
+var shop = object.Object{Cluster: "dev", Kind: "Kustomization", Namespace: "flux", Name: "shop"}
+
+// flux is a Kustomization that has applied a revision.
+func flux(generation, seen int, applied, attempted, ready string) map[string]any {
+	return map[string]any{
+		"metadata": map[string]any{"generation": int64(generation)},
+		"status": map[string]any{
+			"observedGeneration": int64(seen), "lastAppliedRevision": applied, "lastAttemptedRevision": attempted,
+			"conditions": []any{map[string]any{"type": "Ready", "status": ready, "reason": "Tested", "observedGeneration": int64(seen)}},
+		},
+	}
+}
+
+func TestAnObjectIsWellWhenNobodyWritesItForTheSettleTime(t *testing.T) {
+	const is = "dev/flux/Kustomization/shop="
+	observed(t, shop, 2*time.Second, func(w *written) {
+		w.writes(0, flux(1, 1, "1", "1", "True"))
+		w.writes(time.Second, flux(1, 1, "1", "1", "True")) // as it was, but it was written
+		w.tells()
+		<-time.After(10 * time.Second)
+		w.tells("3s " + is + "1 all=1")
+
+		// What a later write contradicts was never so.
+		w.writes(0, flux(1, 1, "2", "2", "True"))
+		w.writes(5*time.Millisecond, flux(1, 1, "2", "3", "False"))
+		<-time.After(10 * time.Second)
+		w.tells("11s "+is+"2 unwell (it has been well for less than 2s) all=<nil>", "16s "+is+"2 unwell (its condition Ready is False: Tested) all=<nil>")
+
+		// One that is written all the time is well after five times as long.
+		for range 20 {
+			w.writes(time.Second, flux(1, 1, "3", "3", "True"))
+		}
+		w.tells("22.005s "+is+"3 unwell (it has been well for less than 2s) all=<nil>", "32.005s "+is+"3 all=3")
+	})
+}
+
+// That a stage is less than it was is told at once, however short that is; that it is as it was, after a
+// pause.
+func TestWhatIsWorseIsToldAtOnce(t *testing.T) {
+	observed(t, shop, 0, func(w *written) {
+		const is = "dev/flux/Kustomization/shop="
+		w.writes(0, flux(1, 1, "1", "1", "True"))
+		w.writes(time.Second, flux(1, 1, "1", "1", "False"))
+		for range 10 {
+			w.writes(100*time.Millisecond, flux(1, 1, "1", "1", "False"))
+			w.writes(100*time.Millisecond, flux(1, 1, "1", "1", "True"))
+		}
+		w.tells("0s "+is+"1 all=1", "1s "+is+"1 unwell (its condition Ready is False: Tested) all=<nil>")
+		<-time.After(time.Minute)
+		w.tells("6s " + is + "1 all=1")
+	})
+}
+
+func TestAnAutoscalerEndsNoSoak(t *testing.T) {
+	web := object.Object{Cluster: "dev", Kind: "Deployment", Namespace: "shop", Name: "web"}
+	pods := func(generation, seen, wanted, all, updated, available int) map[string]any {
+		return map[string]any{
+			"metadata": map[string]any{"generation": int64(generation)},
+			"spec":     map[string]any{"replicas": int64(wanted), "template": map[string]any{"spec": map[string]any{"containers": []any{map[string]any{"image": "shop:1"}}}}},
+			"status":   map[string]any{"observedGeneration": int64(seen), "replicas": int64(all), "updatedReplicas": int64(updated), "availableReplicas": int64(available)},
+		}
+	}
+	observed(t, web, time.Second, func(w *written) {
+		const is = "dev/shop/Deployment/web=1"
+		w.writes(0, pods(1, 1, 3, 3, 3, 3))
+		<-time.After(time.Minute)
+		w.tells("1s " + is + " all=1")
+		w.writes(0, pods(2, 1, 5, 3, 3, 3))
+		w.tells("1m0s " + is + " changing (its controller has not looked at it since it was changed: it has seen generation 1 of 2) all=<nil>")
+		w.writes(time.Second, pods(2, 2, 5, 5, 5, 3))
+		<-time.After(10 * time.Second)
+		w.tells("1m5s " + is + " changing (3 of 5 Pods are available) all=<nil>")
+		w.writes(0, pods(2, 2, 5, 5, 5, 5))
+		<-time.After(10 * time.Second)
+		w.tells("1m12s " + is + " all=1")
+
+		w.writes(0, pods(2, 2, 5, 5, 5, 4)) // one has crashed
+		w.tells("1m21s " + is + " unwell (4 of 5 Pods are available) all=<nil>")
+		w.writes(time.Second, pods(2, 2, 5, 5, 5, 5))
+		<-time.After(10 * time.Second)
+		w.told = nil
+		w.writes(0, pods(3, 2, 5, 5, 5, 5)) // the same image with other variables
+		w.writes(0, pods(3, 3, 5, 6, 1, 5))
+		w.tells("1m32s "+is+" changing (its controller has not looked at it since it was changed: it has seen generation 2 of 3) all=<nil>", "1m32s "+is+" unwell (1 of 5 Pods are of its newest template) all=<nil>")
+	})
+}
