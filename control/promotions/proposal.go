@@ -26,18 +26,25 @@ type lookedAt struct {
 
 // placeOf is where a stage of a pipeline proposes.
 func (c *Controller) placeOf(pipeline string, d *definition.PullRequest) (p pullrequest.Place, err error) {
-	path, err := value.Parse(d.Value)
-	if err != nil {
-		return p, fmt.Errorf("value %s: %w", d.Value, err)
+	var values []pullrequest.Value
+	for _, v := range d.Values() {
+		path, err := value.Parse(v.Path)
+		if err != nil {
+			return p, fmt.Errorf("value %s: %w", v.Path, err)
+		}
+		values = append(values, pullrequest.Value{File: v.File, Path: path, Tag: v.Part == definition.Tag})
 	}
-	if d.TokenEnv != "" && !definition.IsTokenVariable(d.TokenEnv) { // the log may have what no file could say
+	if len(values) == 0 { // the log may have what no file could say
+		return p, errors.New("no value is set to the revision")
+	}
+	if d.TokenEnv != "" && !definition.IsTokenVariable(d.TokenEnv) {
 		return p, fmt.Errorf("the token is not read: token_env %.60q %s", d.TokenEnv, definition.TokenVariableRule)
 	}
 	if d.TokenFile != "" && !definition.IsSecretFile(d.TokenFile) {
 		return p, fmt.Errorf("the token is not read: token_file %.200q %s", d.TokenFile, definition.SecretFileRule)
 	}
 	return pullrequest.Place{
-		Repository: d.Repository, File: d.File, Value: path, Tag: d.Part == definition.Tag, Base: d.Base, Branch: d.Branch, Owner: "pipeline " + pipeline + " of log " + c.Log.ID(),
+		Repository: d.Repository, Values: values, Base: d.Base, Branch: d.Branch, Owner: "pipeline " + pipeline + " of log " + c.Log.ID(),
 		Provider: provider.Kind(d.Provider), API: d.API, User: d.User, TokenFile: d.TokenFile, TokenEnv: d.TokenEnv,
 	}, nil
 }
@@ -154,7 +161,7 @@ func (c *Controller) lookAtTaken(name string, at reconcile.Slot[workKey], of pro
 		Do: func(ctx context.Context) error {
 			place, err := c.placeOf(name, of.Pull)
 			if err == nil {
-				has, err = c.pulls.ValueAt(ctx, place)
+				has, err = c.pulls.Has(ctx, place, of.Revision)
 			}
 			return err
 		},

@@ -76,7 +76,7 @@ func newGitea(t *testing.T) *gitea {
 	g.api(http.MethodPost, "/repos/acme/deploy/contents/"+file, map[string]any{"content": base64.StdEncoding.EncodeToString([]byte(before)), "message": "prod", "branch": "main"}, nil)
 	require.NoError(t, os.WriteFile(filepath.Join(g.workspace, "token"), []byte(g.token), 0o600))
 	g.place = pullrequest.Place{
-		Repository: g.proxy.URL + "/acme/deploy.git", File: file, Value: path, Base: "main", Branch: branch, Owner: "pipeline shop of log 1", Provider: provider.Gitea, TokenFile: "token",
+		Repository: g.proxy.URL + "/acme/deploy.git", Values: []pullrequest.Value{{File: file, Path: path}}, Base: "main", Branch: branch, Owner: "pipeline shop of log 1", Provider: provider.Gitea, TokenFile: "token",
 	}
 	g.again()
 	return g

@@ -37,7 +37,7 @@ func TestFilesThatCannotBeChangedAreSaidSo(t *testing.T) {
 		"none.yaml": "there is no none.yaml in the repository", "link.yaml": "link.yaml is a symbolic link, which is not followed", "out/passwd": "out is a symbolic link", "dir": "dir is not a file, but a directory",
 		"shop/prod.yaml/x": "shop/prod.yaml is not a directory", "alias.yaml": "has the anchor &a", "two.yaml": "2 of its documents have image.tag", "map.yaml": "image.tag is a mapping", "bytes": "not text in UTF-8",
 	} {
-		w.place.File = path
+		w.place.Values[0].File = path
 		w.refused("2", why)
 	}
 	assert.Empty(t, w.forge.Head(branch), "something was pushed")
@@ -79,13 +79,13 @@ func TestALargeRepositoryIsReadAsFarAsItIsNeeded(t *testing.T) {
 		w.forge.Configure("uploadpack.allowAnySHA1InWant", c.any)
 		w.forge.Configure("uploadpack.allowReachableSHA1InWant", c.reachable)
 		w.forge.Sent()
-		w.place.File = file
+		w.place.Values[0].File = file
 		w.propose("2")
 		assert.LessOrEqual(t, w.forge.Sent(), c.most, "%s: bytes that git sent", name)
 		assert.True(t, strings.Replace(content, `"1"`, `"2"`, 1) == w.forge.Show(branch, file), "%s: the branch has another file", name)
 		assert.Equal(t, file, w.forge.Changed("main", branch))
-		w.place.File = "huge.yaml"
-		w.refused("2", "file huge.yaml on main: huge.yaml: it has")
+		w.place.Values[0].File = "huge.yaml"
+		w.refused("2", "value image.tag of file huge.yaml on branch main: huge.yaml: it has")
 		w.forge.Delete(branch)
 	}
 	w.forge.Check()
@@ -110,7 +110,7 @@ func TestTheTagOfAnImageIsSet(t *testing.T) {
 	w.forge.Commit("main", map[string]string{file: "spec:\n  containers:\n  - {name: web, image: 'localhost:5000/web:1'} # here\n"}, "")
 	path, err := value.Parse("spec.containers[name=web].image")
 	require.NoError(t, err)
-	w.place.Value, w.place.Tag = path, true
+	w.place.Values[0].Path, w.place.Values[0].Tag = path, true
 	w.propose("2")
 	assert.Equal(t, "spec:\n  containers:\n  - {name: web, image: 'localhost:5000/web:2'} # here\n", w.forge.Show(branch, file), "the branch")
 	w.refused("not a tag", `"not a tag" cannot be the tag of an image`)

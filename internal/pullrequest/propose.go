@@ -18,10 +18,11 @@ func (s *session) propose(ctx context.Context, w Wanted) (o Outcome, err error) 
 	if err != nil {
 		return o, err
 	}
-	base, tip := branches.Head(s.Base), branches.Head(s.Branch)
-	if base == "" {
-		return o, fmt.Errorf("the repository has no branch %s", s.Base)
+	base, err := s.base(branches)
+	if err != nil {
+		return o, err
 	}
+	tip := branches.Head(s.Branch)
 	v, commits, err := s.view(ctx, branches, base, tip, w.Revision)
 	if err != nil {
 		return o, err
@@ -89,7 +90,7 @@ func (s *session) push(ctx context.Context, b *remote.Branches, w Wanted, base, 
 			return err
 		}
 	}
-	content, err := s.set(commits[0], w.Revision)
+	contents, err := s.set(commits[0], w.Revision)
 	if err != nil {
 		return err
 	}
@@ -97,7 +98,7 @@ func (s *session) push(ctx context.Context, b *remote.Branches, w Wanted, base, 
 		return err
 	}
 	_, err = s.repository.Push(ctx, remote.Change{
-		Branch: s.Branch, Was: tip, On: commits[0], Contents: map[string][]byte{s.File: content},
+		Branch: s.Branch, Was: tip, On: commits[0], Contents: contents,
 		Message: messageOf(s.Place, w), Author: "Deployster", Email: "deployster@localhost", When: s.Now(),
 	})
 	if err != nil {

@@ -1,5 +1,5 @@
-// Package pullrequest proposes that a file of a git repository has a value, and sees what
-// becomes of that: a branch has the value, and a pull request asks to take that over. All it
+// Package pullrequest proposes that values in files of a git repository are a revision, and sees
+// what becomes of that: a branch has the values, and a pull request asks to take that over. All it
 // knows is there: whoever asks again, also after a kill at any moment, finds what there is and
 // makes nothing twice.
 package pullrequest
@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"sync"
 	"time"
 
@@ -21,15 +22,20 @@ import (
 	"github.com/deployster-go/deployster/internal/pullrequest/value"
 )
 
-// Place is a value in a file of a repository.
+// Value is a value in a file.
+type Value struct {
+	File string
+	Path value.Path
+	Tag  bool // the value is an image, of which the tag is meant
+}
+
+// Place is values in files of a repository.
 type Place struct {
-	Repository string // its URL
-	File       string
-	Value      value.Path
-	Tag        bool   // the value is an image, of which the tag is meant
-	Base       string // branch that is to have the value
-	Branch     string // that proposes it, and is of nobody else
-	Owner      string // for whom it is proposed, as people are told: what others proposed is left alone
+	Repository string  // its URL
+	Values     []Value // at least one
+	Base       string  // branch that is to have the values
+	Branch     string  // that proposes them, and is of nobody else
+	Owner      string  // for whom that is proposed, as people are told: what others proposed is left alone
 
 	Provider provider.Kind // "" opens no pull request
 	API      string        // "" is where the provider has it
@@ -128,19 +134,20 @@ func (c *Client) Propose(ctx context.Context, p Place, w Wanted, may func(contex
 	return o, err
 }
 
-// ValueAt is the value that the base branch of a place has.
-func (c *Client) ValueAt(ctx context.Context, p Place) (text string, err error) {
+// Has returns the revision if all values of the base branch have it, and otherwise the first other
+// value.
+func (c *Client) Has(ctx context.Context, p Place, revision string) (text string, err error) {
 	may := func(context.Context) error { return errors.New("a value is only read") }
 	err = c.with(ctx, p, may, func(ctx context.Context, s *session) error {
 		branches, err := s.repository.Branches(ctx)
 		if err != nil {
 			return err
 		}
-		base := branches.Head(s.Base)
-		if base == "" {
-			return fmt.Errorf("the repository has no branch %s", s.Base)
+		base, err := s.base(branches)
+		if err != nil {
+			return err
 		}
-		v, _, err := s.view(ctx, branches, base, "", "")
+		v, _, err := s.view(ctx, branches, base, "", revision)
 		text = v.base
 		return err
 	})
@@ -273,19 +280,18 @@ func (p Place) user() string {
 
 // look is what a view is of: the commits say all of it.
 type look struct {
-	repository, file, path string
-	tag                    bool
-	base, tip              remote.Hash
-	revision               string
+	repository, values string
+	base, tip          remote.Hash
+	revision           string
 }
 
 // view is what two commits have.
 type view struct {
-	base    string // the value
-	tip     string // the value of the branch
+	base    string // the revision if all values have it, or the first other value
+	tip     string // the same of the branch
 	made    mark   // of its newest commit
 	author  string // of that
-	current bool   // its file is that of the base branch, but for the value
+	current bool   // its files are those of the base branch, but for the values
 	parent  remote.Hash
 }
 
@@ -302,30 +308,59 @@ const (
 // view compares the branch with the base branch. Commits are read only if that is not known:
 // otherwise they are nil.
 func (s *session) view(ctx context.Context, b *remote.Branches, base, tip remote.Hash, revision string) (v view, commits []*remote.Commit, err error) {
-	of := look{s.Repository, s.File, s.Value.String(), s.Tag, base, tip, revision}
+	of := look{s.Repository, s.named(), base, tip, revision}
 	if v, known := s.looks.Get(of); known {
 		return v, nil, nil
 	}
 	if commits, err = s.read(ctx, b, base, tip); err != nil {
 		return v, nil, err
 	}
-	if v.base, err = s.get(commits[0]); err != nil {
-		return v, nil, fmt.Errorf("file %s on %s: %w", s.File, s.Base, err)
+	if v.base, err = s.has(commits[0], revision); err != nil {
+		return v, nil, err
 	}
 	if len(commits) > 1 {
 		is := commits[1]
 		v.author, v.made, v.parent = is.Author, markOf(is.Message), is.Parent
-		if v.tip, err = s.get(is); err != nil {
+		if v.tip, err = s.has(is, revision); err != nil {
 			v.tip = "" // it is somebody else's, or is made anew
 		}
 		wanted, err := s.set(commits[0], revision)
 		if err != nil {
 			return v, nil, err
 		}
-		v.current = string(wanted) == string(is.Files[0].Content)
+		v.current = true
+		for path, content := range wanted {
+			v.current = v.current && string(content) == string(fileOf(is, path).Content)
+		}
 	}
-	s.looks.Put(of, v, v.bytes()+len(of.repository)+len(of.file)+len(of.path)+len(of.revision)+len(of.base)+len(of.tip))
+	s.looks.Put(of, v, v.bytes()+len(of.repository)+len(of.values)+len(of.revision)+len(of.base)+len(of.tip))
 	return v, commits, nil
+}
+
+// base is the newest commit of the base branch.
+func (s *session) base(b *remote.Branches) (remote.Hash, error) {
+	if head := b.Head(s.Base); head != "" {
+		return head, nil
+	}
+	return "", fmt.Errorf("the repository has no branch %s: create it, or name another one (base)", s.Base)
+}
+
+// named names the values, of which no two lists have the same.
+func (p *Place) named() (all string) {
+	for _, v := range p.Values {
+		all += fmt.Sprintf("%q %q %t\n", v.File, v.Path, v.Tag)
+	}
+	return all
+}
+
+// files are the paths of the files, each once.
+func (p *Place) files() (all []string) {
+	for _, v := range p.Values {
+		if !slices.Contains(all, v.File) {
+			all = append(all, v.File)
+		}
+	}
+	return all
 }
 
 func (s *session) read(ctx context.Context, b *remote.Branches, base, tip remote.Hash) ([]*remote.Commit, error) {
@@ -333,39 +368,72 @@ func (s *session) read(ctx context.Context, b *remote.Branches, base, tip remote
 	if tip != "" {
 		commits = append(commits, tip)
 	}
-	return b.Read(ctx, []string{s.File}, commits...)
+	return b.Read(ctx, s.files(), commits...)
 }
 
-func (s *session) get(c *remote.Commit) (string, error) {
-	f := &c.Files[0]
-	if f.Missing != nil {
-		return "", f.Missing
+func fileOf(c *remote.Commit, path string) *remote.File {
+	return &c.Files[slices.IndexFunc(c.Files, func(f remote.File) bool { return f.Path == path })]
+}
+
+// has returns the revision if all values of a commit have it, and otherwise the first other value.
+func (s *session) has(c *remote.Commit, revision string) (string, error) {
+	for _, v := range s.Values {
+		f := fileOf(c, v.File)
+		if f.Missing != nil {
+			return "", s.at(v, f.Missing)
+		}
+		text, err := v.get(f.Content)
+		if err != nil {
+			return "", s.at(v, err)
+		}
+		if text != revision {
+			return text, nil
+		}
 	}
-	text, err := s.Value.Get(f.Content)
-	if err == nil && s.Tag {
+	return revision, nil
+}
+
+// set returns the contents of all files of a commit with the revision.
+func (s *session) set(c *remote.Commit, revision string) (map[string][]byte, error) {
+	contents := map[string][]byte{}
+	for _, f := range c.Files {
+		contents[f.Path] = f.Content
+	}
+	for _, v := range s.Values {
+		err := fileOf(c, v.File).Missing
+		if err == nil {
+			contents[v.File], err = v.set(contents[v.File], revision)
+		}
+		if err != nil {
+			return nil, s.at(v, err)
+		}
+	}
+	return contents, nil
+}
+
+// at is an error with the value that it is of.
+func (s *session) at(v Value, err error) error {
+	return fmt.Errorf("value %s of file %s on branch %s: %w", v.Path, v.File, s.Base, err)
+}
+
+func (v Value) get(content []byte) (string, error) {
+	text, err := v.Path.Get(content)
+	if err == nil && v.Tag {
 		return value.TagOf(text)
 	}
 	return text, err
 }
 
-func (s *session) set(c *remote.Commit, revision string) ([]byte, error) {
-	f := &c.Files[0]
-	if f.Missing != nil {
-		return nil, fmt.Errorf("file %s on %s: %w", s.File, s.Base, f.Missing)
+func (v Value) set(content []byte, revision string) ([]byte, error) {
+	if !v.Tag {
+		return v.Path.Set(content, revision)
 	}
-	to := revision
-	if s.Tag {
-		image, err := s.Value.Get(f.Content)
-		if err == nil {
-			to, err = value.WithTag(image, revision)
-		}
-		if err != nil {
-			return nil, fmt.Errorf("file %s on %s: %w", s.File, s.Base, err)
-		}
+	image, err := v.Path.Get(content)
+	if err == nil {
+		image, err = value.WithTag(image, revision)
 	}
-	text, err := s.Value.Set(f.Content, to)
 	if err != nil {
-		return nil, fmt.Errorf("file %s on %s: %w", s.File, s.Base, err)
+		return nil, err
 	}
-	return text, nil
+	return v.Path.Set(content, image)
 }

@@ -47,10 +47,23 @@ func newWorld(t *testing.T, kind string) *world {
 	w := &world{T: t, forge: forgetest.New(t, kind, map[string]string{file: before, "README": "read me"}), now: time.Date(2026, 11, 23, 10, 0, 0, 0, time.UTC), workspace: t.TempDir()}
 	require.NoError(t, os.WriteFile(filepath.Join(w.workspace, "token"), []byte(forgetest.Token+"\n"), 0o600))
 	w.place = pullrequest.Place{
-		Repository: w.forge.Address(), File: file, Value: path, Base: "main", Branch: branch, Provider: provider.Kind(kind), TokenFile: "token",
+		Repository: w.forge.Address(), Values: []pullrequest.Value{{File: file, Path: path}}, Base: "main", Branch: branch, Provider: provider.Kind(kind), TokenFile: "token",
 	}
 	w.again()
 	return w
+}
+
+// values are set from now on: FILE:PATH each, and " tag" after it for the tag of an image.
+func (w *world) values(all ...string) {
+	w.Helper()
+	w.place.Values = nil
+	for _, text := range all {
+		text, tag := strings.CutSuffix(text, " tag")
+		file, at, _ := strings.Cut(text, ":")
+		path, err := value.Parse(at)
+		require.NoError(w, err)
+		w.place.Values = append(w.place.Values, pullrequest.Value{File: file, Path: path, Tag: tag})
+	}
 }
 
 // again is another process.
@@ -363,7 +376,7 @@ func TestTheValueOfTheBaseBranchIsRead(t *testing.T) {
 	once(t, func(w *world) {
 		reads := func(want string) {
 			w.Helper()
-			got, err := w.client.ValueAt(w.Context(), w.place)
+			got, err := w.client.Has(w.Context(), w.place, "2")
 			require.NoError(w, err)
 			assert.Equal(w, want, got)
 		}
@@ -375,7 +388,7 @@ func TestTheValueOfTheBaseBranchIsRead(t *testing.T) {
 		w.forge.Commit("main", map[string]string{file: before}, "")
 		reads("1")
 		w.place.Base = "trunk"
-		_, err := w.client.ValueAt(w.Context(), w.place)
+		_, err := w.client.Has(w.Context(), w.place, "2")
 		assert.ErrorContains(w, err, "no branch trunk")
 	})
 }
@@ -419,4 +432,40 @@ func TestWhatIsMergedIsWaitedForUntilTheBaseBranchHasIt(t *testing.T) {
 		w.now = w.now.Add(3 * time.Minute)
 		w.gives("2", pullrequest.Proposed, 2)
 	})
+}
+
+// The container and its init container, and a chart with its values, are set in one commit.
+func TestSeveralValuesAreSetAtOnce(t *testing.T) {
+	each(t, func(w *world) {
+		w.values("chart.yaml:version", "chart.yaml:appVersion", "pod.yaml:init[0].image tag", "pod.yaml:containers[name=web].image tag")
+		const chart, pod = "version: 1.0.0 # of the chart\nappVersion: '1.0.0'\n", "init:\n- image: web:1.0.0\ncontainers:\n- {name: web, image: \"a/web:1.0.0\"}\n"
+		w.forge.Commit("main", map[string]string{"chart.yaml": chart, "pod.yaml": pod}, "")
+		to := func(text, revision string) string { return strings.ReplaceAll(text, "1.0.0", revision) }
+		w.gives("2.0.0", pullrequest.Proposed, 1)
+		assert.Equal(w, to(chart, "2.0.0"), w.forge.Show(branch, "chart.yaml"))
+		assert.Equal(w, to(pod, "2.0.0"), w.forge.Show(branch, "pod.yaml"))
+		assert.Equal(w, "chart.yaml\npod.yaml", w.forge.Changed("main", branch))
+		assert.Equal(w, w.forge.Head("main"), w.forge.Parent(branch), "there is more than one commit")
+		assert.Contains(w, w.forge.Pulls()[0].Body, "Sets these values to `2.0.0`, which brings that revision to environment `shop/prod` (pipeline `shop`, stage `prod`).\n\n- `version` in `chart.yaml`\n")
+		w.forge.Check()
+
+		w.forge.Commit("main", map[string]string{"chart.yaml": to(chart, "2.0.0")}, "") // by hand
+		w.gives("2.0.0", pullrequest.Proposed, 1)
+		got, err := w.client.Has(w.Context(), w.place, "2.0.0")
+		require.NoError(w, err)
+		assert.Equal(w, "1.0.0", got, "the revision counts as there though one file has another one")
+		w.forge.Commit("main", map[string]string{"pod.yaml": to(pod, "2.0.0")}, "")
+		w.gives("2.0.0", pullrequest.Taken, 0)
+		assert.Equal(w, []string{"closed"}, w.states())
+	})
+}
+
+func TestOfSeveralValuesTheOneIsNamedThatCannotBeSet(t *testing.T) {
+	w := newWorld(t, "gitea")
+	w.forge.Commit("main", map[string]string{"a.yaml": "tag: '1'\n", "b.yaml": "a: &x 1\nb: *x\n"}, "")
+	w.values("a.yaml:tag", "b.yaml:b")
+	w.refused("2", "value b of file b.yaml on branch main: b is the alias *x")
+	w.values("a.yaml:tag", "c.yaml:b")
+	w.refused("2", "value b of file c.yaml on branch main: there is no c.yaml in the repository")
+	assert.Empty(t, w.forge.Head(branch), "something was pushed")
 }

@@ -25,9 +25,17 @@ func messageOf(p Place, w Wanted) string {
 // of it mentions anybody.
 func textOf(p Place, w Wanted) provider.Text {
 	code := func(text string) string { return "`" + strings.ReplaceAll(oneLine(text), "`", "'") + "`" }
-	body := fmt.Sprintf("Sets %s in %s to %s, which brings that revision to environment %s (pipeline %s, stage %s).\n\n"+
+	var values []string
+	for _, v := range p.Values {
+		values = append(values, code(v.Path.String())+" in "+code(v.File))
+	}
+	sets, list := values[0], ""
+	if len(values) > 1 {
+		sets, list = "these values", "\n\n- "+strings.Join(values, "\n- ")
+	}
+	body := fmt.Sprintf("Sets %s to %s, which brings that revision to environment %s (pipeline %s, stage %s).%s\n\n"+
 		"Merging this takes it over. Closing it declines the revision. A newer revision replaces the commit on this branch.\n\n%s\n",
-		code(p.Value.String()), code(p.File), code(w.Revision), code(w.Environment), code(w.Pipeline), code(w.Stage), mark{key: w.Key, owner: p.Owner}.line())
+		sets, code(w.Revision), code(w.Environment), code(w.Pipeline), code(w.Stage), list, mark{key: w.Key, owner: p.Owner}.line())
 	return provider.Text{Title: strings.ReplaceAll(titleOf(w), "`", "'"), Body: body}
 }
 

@@ -197,6 +197,8 @@ func TestHowAProposalIsLookedAfterMayChange(t *testing.T) {
 		"written otherwise": {func(p *definition.PullRequest) { p.Repository = "https://GIT.example/acme/deploy/" }, true},
 		"another file":      {func(p *definition.PullRequest) { p.File = "other" }, false},
 		"another value":     {func(p *definition.PullRequest) { p.Value = "other" }, false},
+		"more values":       {func(p *definition.PullRequest) { p.Set = []definition.Value{{File: "more", Path: "tag"}} }, false},
+		"as a list":         {func(p *definition.PullRequest) { p.Set, p.File, p.Value = p.Values(), "", "" }, true},
 		"another base":      {func(p *definition.PullRequest) { p.Base = "trunk" }, false},
 		"another branch":    {func(p *definition.PullRequest) { p.Branch = "other" }, false},
 		"another server":    {func(p *definition.PullRequest) { p.Repository = "https://git.example.org/acme/deploy" }, false},
@@ -208,13 +210,13 @@ func TestHowAProposalIsLookedAfterMayChange(t *testing.T) {
 			w.redefines(func(d *definition.Definition) { c.change(d.Stages[1].PullRequest) })
 			pull := *w.state.Definition().Stages[1].PullRequest
 			assert.Equal(t, c.same, w.state.Wanted(step.ID, step.Attempt))
-			if all := w.state.Open(); c.same && (len(all) != 1 || *all[0].Pull != pull) {
+			if all := w.state.Open(); c.same && (len(all) != 1 || !assert.ObjectsAreEqual(*all[0].Pull, pull)) {
 				t.Errorf("it is looked after by %+v", all)
 			}
 			w.runs("a", "3")
 			w.record(firstOf(w)...)
 			w.redefines(func(d *definition.Definition) { d.Stages[1] = definition.Stage{Name: "c", Environment: "c"} })
-			if all := w.state.Unwanted(w.seen, w.now); len(all) != 1 || c.same && *all[0].Pull != pull {
+			if all := w.state.Unwanted(w.seen, w.now); len(all) != 1 || c.same && !assert.ObjectsAreEqual(*all[0].Pull, pull) {
 				t.Errorf("it is withdrawn by %+v", all)
 			}
 		})

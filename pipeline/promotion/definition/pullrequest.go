@@ -14,13 +14,14 @@ import (
 	"github.com/deployster-go/deployster/internal/yamlfile"
 )
 
-// PullRequest is a value in a file of a git repository, which a pull request sets to the
-// revision. What became of that is observed.
+// PullRequest is values in files of a git repository, which a pull request sets to the revision.
+// What became of that is observed.
 type PullRequest struct {
 	Repository string   `json:"repository"` // URL
-	File       string   `json:"file"`
-	Value      string   `json:"value"`              // path of the value in the file
+	File       string   `json:"file,omitempty"`
+	Value      string   `json:"value,omitempty"`    // path of the value in the file; "" if Set has all of them
 	Part       string   `json:"part,omitempty"`     // Tag, or "" for all of the value
+	Set        []Value  `json:"set,omitempty"`      // more values, each with its file
 	Base       string   `json:"base"`               // branch
 	Branch     string   `json:"branch"`             // that proposes it
 	Provider   string   `json:"provider,omitempty"` // "" only pushes the branch
@@ -30,6 +31,21 @@ type PullRequest struct {
 	TokenEnv   string   `json:"token_env,omitempty"`  // name of a variable, see IsTokenVariable
 	Timeout    Duration `json:"timeout"`              // by when after it is merged the environment must run it
 	CheckEvery Duration `json:"check_every"`          // how often is looked what became of it
+}
+
+// Value is one value in a file.
+type Value struct {
+	File string `json:"file,omitempty"`
+	Path string `json:"value"`
+	Part string `json:"part,omitempty"` // Tag, or "" for all of the value
+}
+
+// Values returns all values that are set to the revision.
+func (p *PullRequest) Values() (all []Value) {
+	if p.Value != "" {
+		all = append(all, Value{p.File, p.Value, p.Part})
+	}
+	return append(all, p.Set...)
 }
 
 // Tag is the part of a value that is the tag of an image.
@@ -52,10 +68,8 @@ func (p *PullRequest) Place() string { return address.Canonical(p.Repository) + 
 // Same reports whether two propose the same in the same place: one may be looked after as the
 // other says.
 func (p *PullRequest) Same(other *PullRequest) bool {
-	of := func(p *PullRequest) [6]string {
-		return [...]string{p.Place(), p.Base, p.File, p.Value, p.Part, p.Provider}
-	}
-	return of(p) == of(other)
+	of := func(p *PullRequest) [3]string { return [...]string{p.Place(), p.Base, p.Provider} }
+	return of(p) == of(other) && slices.Equal(p.Values(), other.Values())
 }
 
 var (
@@ -73,7 +87,7 @@ func IsTokenVariable(name string) bool { return validEnv().MatchString(name) }
 
 var providers = []string{"github", "gitlab", "gitea", "bitbucket", NoProvider}
 
-var pullRequestFields = []string{"repository", "file", "value", "part", "base", "branch", "provider", "api", "user", "token_file", "token_env", "timeout", "check_every"}
+var pullRequestFields = []string{"repository", "file", "value", "part", "set", "base", "branch", "provider", "api", "user", "token_file", "token_env", "timeout", "check_every"}
 
 // readPullRequest reads what a stage proposes to a repository.
 func (p *parser) readPullRequest(n *yamlfile.Node, s *Stage) *PullRequest {
@@ -87,6 +101,7 @@ func (p *parser) readPullRequest(n *yamlfile.Node, s *Stage) *PullRequest {
 	}
 	to := &PullRequest{Base: DefaultBase, Branch: "deployster/" + p.definition.Name + "/" + place, Timeout: DefaultMergeTime, CheckEvery: DefaultCheckEvery}
 	readPlace(n, fields, to)
+	readValues(n, fields, to)
 	readToken(n, fields, to)
 	branchAt := n
 	for key, branch := range map[string]*string{"base": &to.Base, "branch": &to.Branch} {
@@ -148,28 +163,6 @@ func readPlace(n *yamlfile.Node, fields map[string]*yamlfile.Node, to *PullReque
 		to.Repository = text
 		failURL(at, text, "https://git.example/acme/deploy.git")
 	}
-	if at := fields["file"]; at == nil {
-		n.Fail("it has no file, the path of the one in the repository that has the value")
-	} else if text, ok := at.Line("the path of a file in the repository", maxPath); ok {
-		if to.File = text; !isWithin(text) {
-			at.Fail("must be a path within the repository, as shop/prod/values.yaml is")
-		}
-	}
-	if at := fields["value"]; at == nil {
-		n.Fail("it has no value, the path of the value in the file, as image.tag or images[name=shop].newTag")
-	} else if text, ok := at.Line("a path in the file, as image.tag", maxPath); ok {
-		to.Value = text
-		if _, err := value.Parse(text); err != nil {
-			at.Fail("%.60q leads to no value: %s", text, err)
-		}
-	}
-	if at := fields["part"]; at != nil {
-		if text, ok := at.Line(Tag, maxName); ok && text != Tag {
-			at.Fail("must be tag, of a value such as shop:1.2, not %.60q; leave it out for all of the value", text)
-		} else {
-			to.Part = text
-		}
-	}
 	if at := fields["provider"]; at == nil {
 		n.Fail("it has no provider, who keeps the repository: github, gitlab, gitea or bitbucket; none pushes the branch only")
 	} else if text, ok := at.Line("a provider", maxName); ok && !slices.Contains(providers, text) {
@@ -183,6 +176,77 @@ func readPlace(n *yamlfile.Node, fields map[string]*yamlfile.Node, to *PullReque
 		}
 		failURL(at, to.API, "https://git.example/api/v1")
 	}
+}
+
+const maxValues = 100
+
+// readValues reads what is set to the revision: one value, a list of them, or both.
+func readValues(n *yamlfile.Node, fields map[string]*yamlfile.Node, to *PullRequest) {
+	set := fields["set"]
+	if set == nil && fields["value"] == nil {
+		n.Fail("it has no value, the path of the value in the file, as image.tag or images[name=shop].newTag; set is a list of several")
+	}
+	one := readValue(fields)
+	to.File, to.Value, to.Part = one.File, one.Path, one.Part
+	if fields["value"] != nil && fields["file"] == nil {
+		n.Fail("it has no file, the path of the one in the repository that has the value")
+	}
+	if at := fields["part"]; at != nil && fields["value"] == nil {
+		at.FailName("is of value, and there is none; each element of set has a part of its own")
+	}
+	if set == nil {
+		return
+	}
+	all := set.List("the values that are set to the revision", maxValues)
+	if len(all) == 0 {
+		set.Fail("it has no element, such as {value: image.tag}")
+	}
+	for _, at := range all {
+		fields, ok := at.Fields("a value to set", "file", "value", "part")
+		if !ok {
+			continue
+		}
+		v := readValue(fields)
+		if v.File == "" {
+			v.File = to.File
+		}
+		switch {
+		case fields["value"] == nil:
+			at.Fail("it has no value, the path of the value in the file, as image.tag")
+		case v.File == "" && fields["file"] == nil:
+			at.Fail("it has no file: name one here, or for all of them beside set")
+		case slices.ContainsFunc(to.Values(), func(other Value) bool { return other.File == v.File && other.Path == v.Path }):
+			at.Fail("%s of %s is set already", v.Path, v.File)
+		}
+		to.Set = append(to.Set, v)
+	}
+}
+
+// readValue reads file, value and part.
+func readValue(fields map[string]*yamlfile.Node) (v Value) {
+	if at := fields["file"]; at != nil {
+		if text, ok := at.Line("the path of a file in the repository", maxPath); ok {
+			if v.File = text; !isWithin(text) {
+				at.Fail("must be a path within the repository, as shop/prod/values.yaml is")
+			}
+		}
+	}
+	if at := fields["value"]; at != nil {
+		if text, ok := at.Line("a path in the file, as image.tag", maxPath); ok {
+			v.Path = text
+			if _, err := value.Parse(text); err != nil {
+				at.Fail("%.60q leads to no value: %s", text, err)
+			}
+		}
+	}
+	if at := fields["part"]; at != nil {
+		if text, ok := at.Line(Tag, maxName); ok && text != Tag {
+			at.Fail("must be tag, of a value such as shop:1.2, not %.60q; leave it out for all of the value", text)
+		} else {
+			v.Part = text
+		}
+	}
+	return v
 }
 
 // isWithin reports whether a path is one of a file within a repository.

@@ -86,3 +86,39 @@ func TestWhichFilesMayHaveASecret(t *testing.T) {
 		assert.Equal(t, want, definition.IsSecretFile(path), "%q may have a secret", path)
 	}
 }
+
+// A value may be one, a list, or both.
+func TestWhichValuesAreSet(t *testing.T) {
+	type values = []definition.Value
+	for keys, want := range map[string]struct {
+		values
+		why string
+	}{
+		"file: a.yaml, value: tag, part: tag":                     {values{{"a.yaml", "tag", "tag"}}, ""},
+		"file: a.yaml, set: [{value: x}, {value: y, part: tag}]":  {values{{"a.yaml", "x", ""}, {"a.yaml", "y", "tag"}}, ""},
+		"file: a.yaml, value: x, set: [{file: b.yaml, value: x}]": {values{{"a.yaml", "x", ""}, {"b.yaml", "x", ""}}, ""},
+		"set: [{file: a.yaml, value: x}]":                         {values{{"a.yaml", "x", ""}}, ""},
+		"file: a.yaml":                                            {nil, "it has no value, the path of the value in the file"},
+		"value: tag":                                              {nil, "it has no file, the path of the one in the repository"},
+		"set: [{value: x}]":                                       {nil, "it has no file: name one here, or for all of them beside set"},
+		"set: []":                                                 {nil, "it has no element, such as {value: image.tag}"},
+		"file: a.yaml, set: [{part: tag}]":                        {nil, "it has no value, the path of the value in the file"},
+		"file: a.yaml, part: tag, set: [{value: x}]":              {nil, "is of value, and there is none"},
+		"file: a.yaml, value: x, set: [{value: x}]":               {nil, "x of a.yaml is set already"},
+		"file: a.yaml, set: [{value: x}, {file: a.yaml, value: x, part: tag}]": {nil, "x of a.yaml is set already"},
+		"file: a.yaml, set: [{value: 'x['}]":                                   {nil, "leads to no value"},
+		"set: [{file: ../a.yaml, value: x}]":                                   {nil, "must be a path within the repository"},
+	} {
+		text := strings.Replace(proposes([]string{"prod"}, "provider: none"), "file: x.yaml, value: a.b", keys, 1)
+		d, err := definition.Parse("shop.yaml", []byte(text))
+		if want.why != "" {
+			assert.ErrorContains(t, err, want.why, keys)
+			continue
+		}
+		require.NoError(t, err, keys)
+		assert.Equal(t, want.values, d.Stages[1].PullRequest.Values(), keys)
+		again, err := d.Reread("shop")
+		require.NoError(t, err, keys)
+		assert.Equal(t, d, again, keys)
+	}
+}
