@@ -46,7 +46,7 @@ test: setup-test ## check, then every package: what every change waits for and C
 	JINJA2=required scripts/with-huge-pages scripts/with-docker scripts/test test
 
 .PHONY: test-all
-test-all: setup-test ## everything, for hours: cluster, providers, kill loops, fuzzers, repetitions
+test-all: setup-test ## everything, for hours: cluster, controllers, providers, kill loops, fuzzers, repetitions
 	JINJA2=required scripts/with-huge-pages scripts/test-all $(STEPS)
 
 .PHONY: lint
@@ -79,6 +79,10 @@ test-providers: ready ## providers of Terraform, built from their Go modules, as
 .PHONY: test-kube
 test-kube: ready ## Pods of a real cluster of Kubernetes, which is built from Go modules, once
 	scripts/kube
+
+.PHONY: test-controllers
+test-controllers: ready ## real controllers of Flux and Argo in that cluster, built from Go modules, once
+	scripts/controllers
 
 .PHONY: fuzz
 fuzz: ready ## every fuzzer for FUZZTIME (10s), beyond the inputs that the tests try

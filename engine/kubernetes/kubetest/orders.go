@@ -79,6 +79,13 @@ func (c *Cluster) StartSecond(t testing.TB) *Cluster {
 	return started
 }
 
+// StartControllers starts the controllers of workloads, which end with the test. Other tests say
+// themselves what these would say: only a test that is not parallel to others may do that.
+func (c *Cluster) StartControllers(t testing.TB) {
+	t.Helper()
+	c.disturb(t, "start controllers", "kill controllers")
+}
+
 // order returns when what is asked for was done.
 func (c *Cluster) order(t testing.TB, words string) {
 	t.Helper()

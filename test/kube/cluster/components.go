@@ -42,8 +42,8 @@ func (p *place) first() []component {
 	return all
 }
 
-// then are the programs that ask the API server. There is no controller manager: nothing that
-// the tests need is done by one.
+// then are the programs that ask the API server. The controller manager is not one of them: most
+// tests need nothing of it, see later.
 func (p *place) then() []component {
 	all := []component{
 		{"scheduler", []string{
@@ -58,9 +58,16 @@ func (p *place) then() []component {
 }
 
 // later are the programs that run when a test asks for them: the API server of a second cluster,
-// which has no nodes.
+// which has no nodes, and the controllers of workloads.
 func (p *place) later() []component {
-	return []component{p.apiserver("second-apiserver", "second-certificates", port+1, "/second")}
+	return []component{
+		p.apiserver("second-apiserver", "second-certificates", port+1, "/second"),
+		{"controllers", []string{
+			p.Kubetest, "controllers", "--kubeconfig", p.file("kubeconfig"), "--authentication-kubeconfig", p.file("kubeconfig"),
+			"--authorization-kubeconfig", p.file("kubeconfig"), "--leader-elect=false", "--secure-port", "0", "--profiling=false",
+			"--controllers", "deployment-controller,replicaset-controller,statefulset-controller,daemonset-controller,job-controller,garbage-collector-controller,namespace-controller",
+		}},
+	}
 }
 
 // apiserver is an API server whose objects nobody else has.

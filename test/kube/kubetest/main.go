@@ -10,6 +10,7 @@ import (
 	"k8s.io/component-base/cli"
 	_ "k8s.io/component-base/logs/json/register"
 	apiserver "k8s.io/kubernetes/cmd/kube-apiserver/app"
+	controllers "k8s.io/kubernetes/cmd/kube-controller-manager/app"
 	scheduler "k8s.io/kubernetes/cmd/kube-scheduler/app"
 	kubelet "k8s.io/kubernetes/cmd/kubelet/app"
 
@@ -18,7 +19,7 @@ import (
 
 func main() {
 	if len(os.Args) < 2 {
-		fmt.Fprintln(os.Stderr, "usage: kubetest etcd|apiserver|scheduler|kubelet [flags]")
+		fmt.Fprintln(os.Stderr, "usage: kubetest etcd|apiserver|controllers|scheduler|kubelet [flags]")
 		os.Exit(3)
 	}
 	component := os.Args[1]
@@ -28,6 +29,8 @@ func main() {
 		etcdmain.Main(os.Args)
 	case "apiserver":
 		os.Exit(cli.Run(apiserver.NewAPIServerCommand()))
+	case "controllers":
+		os.Exit(cli.Run(controllers.NewControllerManagerCommand()))
 	case "scheduler":
 		os.Exit(cli.Run(scheduler.NewSchedulerCommand()))
 	case "kubelet":

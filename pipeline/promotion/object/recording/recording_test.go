@@ -1,0 +1,85 @@
+package recording_test
+
+import (
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/deployster-go/deployster/pipeline/promotion/object"
+	"github.com/deployster-go/deployster/pipeline/promotion/object/recording"
+)
+
+// says is an object as its controller writes it.
+func says(ready, attempted, applied string) map[string]any {
+	return map[string]any{"status": map[string]any{
+		"lastAttemptedRevision": attempted, "lastAppliedRevision": applied, "conditions": []any{map[string]any{"type": "Ready", "status": ready}},
+	}}
+}
+
+func well(revisions ...string) *[]string {
+	revisions = append([]string{}, revisions...)
+	return &revisions
+}
+
+func story(steps ...recording.Step) *recording.Recording {
+	return &recording.Recording{
+		About: "A story.", Controller: "kustomize-controller 0", Object: object.Object{Kind: "Kustomization"}, EverWell: []string{"1"}, Ends: "1", Steps: steps,
+	}
+}
+
+func TestAReadingIsComparedWithWhatTrulyRuns(t *testing.T) {
+	for _, tc := range []struct {
+		name        string
+		steps       []recording.Step
+		early, late int64
+		wrong       []recording.Wrong
+	}{
+		{"all is right", []recording.Step{
+			{At: 0, Did: "pushes 1"}, {At: 1, Object: says("False", "", "")}, {At: 2, Well: well("1")}, {At: 3, Object: says("True", "1", "1")}, {At: 9, Gone: true}, {At: 10, Well: well()},
+		}, 0, 0, nil},
+		{"it says that it is well before it is", []recording.Step{
+			{At: 1, Object: says("True", "1", "1")}, {At: 5, Well: well("1")}, {At: 9, Did: "ends"},
+		}, 4, 0, []recording.Wrong{{Step: 0, Revision: "1", Early: true}}},
+		{"it goes on saying so when it no longer is", []recording.Step{
+			{At: 0, Well: well("1")}, {At: 1, Object: says("True", "1", "1")}, {At: 2, Well: well()}, {At: 4, Object: says("True", "1", "1")}, {At: 7, Object: says("False", "1", "1")},
+		}, 0, 5, []recording.Wrong{{Step: 2, Revision: "1"}}},
+		{"it says that another one is well", []recording.Step{
+			{At: 0, Well: well("1")}, {At: 1, Object: says("True", "1", "1")}, {At: 3, Object: says("True", "2", "2")}, {At: 9, Object: says("False", "2", "2")},
+		}, 6, 0, []recording.Wrong{
+			{Step: 2, Revision: "2", Split: "conditions last", Early: true}, {Step: 2, Revision: "2", Early: true},
+		}},
+		{"half of a write says that one is well", []recording.Step{
+			{At: 0, Object: says("False", "2", "2")}, {At: 3, Object: says("True", "", "")},
+		}, 0, 0, []recording.Wrong{{Step: 1, Revision: "2", Split: "conditions first", Early: true}}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			got := story(tc.steps...).Replay()
+			assert.Equal(t, tc.early, got.Early, "early")
+			assert.Equal(t, tc.late, got.Late, "late")
+			assert.Equal(t, tc.wrong, got.Wrong)
+		})
+	}
+}
+
+func TestARecordingIsKeptWithItsTable(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "recorded", "story.jsonl")
+	r := story(recording.Step{At: 0, Did: "pushes 1"}, recording.Step{At: 1, Object: says("False", "1", "")}, recording.Step{At: 2, Well: well("1")}, recording.Step{At: 30, Object: says("True", "1", "1")}, recording.Step{At: 31, Gone: true})
+	require.NoError(t, r.Save(file))
+	read, err := recording.Load(file)
+	require.NoError(t, err)
+	assert.Equal(t, r, read)
+	assert.Equal(t, `A story.
+kustomize-controller 0
+
+     0 ms  # pushes 1
+     1 ms  none: its condition Ready is False
+     2 ms  = well: 1
+    30 ms  1
+    31 ms  none: it does not exist
+
+too early: 0 ms at most
+too late: 0 ms at most
+`, read.Table())
+}
