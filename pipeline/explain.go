@@ -21,13 +21,11 @@ func (s *State) Explain(t deploylog.Target) []reason.Reason {
 		return []reason.Reason{*why}
 	}
 	var reasons []reason.Reason
-	s.projections(func(_ *deployment.Deployment, found []pendingEntry) {
-		for _, p := range found {
-			if p.disposition != upcoming && at.Touches(p.Place) {
-				reasons = append(reasons, p.reason)
-			}
+	for _, p := range s.linked(at.Touches) {
+		if p.disposition != upcoming && at.Touches(p.Place) {
+			reasons = append(reasons, p.reason)
 		}
-	})
+	}
 	holds := slices.DeleteFunc(append(s.pauseReasons(), s.Holds()...), func(h reason.Reason) bool {
 		place, ok := s.layout.Place(h.Target)
 		if !ok {
@@ -77,12 +75,19 @@ func (s *State) find(t deploylog.Target) (deployment.Place, *reason.Reason) {
 // enteringReasons is why a stage of a deployment has not begun.
 func (s *State) enteringReasons(d *deployment.Deployment, i int) []reason.Reason {
 	var reasons []reason.Reason
-	s.projections(func(o *deployment.Deployment, found []pendingEntry) {
-		for _, p := range found {
-			if o == d && p.event == record.StageStarted && p.Stage == i {
-				reasons = append(reasons, p.reason)
-			}
+	for _, p := range s.linked(func(deployment.Place) bool { return false }) {
+		if p.reason.Deployment == d.ID && p.event == record.StageStarted && p.Stage == i {
+			reasons = append(reasons, p.reason)
 		}
-	})
+	}
 	return reasons
+}
+
+// linked returns the entries of all deployments, oldest first. Reasons that name another
+// revision, or a stage that is not shown, say what that waits for.
+func (s *State) linked(shown func(deployment.Place) bool) []pendingEntry {
+	h := holders{s: s}
+	s.projections(func(_ *deployment.Deployment, found []pendingEntry) { h.all = append(h.all, found...) })
+	h.link(shown)
+	return h.all
 }

@@ -148,7 +148,7 @@ func (o *projection) addNotNew(at deployment.Place, t deploylog.Target, event st
 // addEnded adds why a deployment that ended does not proceed.
 func (o *projection) addEnded() {
 	d, l := o.d, o.s.layout
-	why := reason.Reason{Code: reason.HasFailed, By: o.s.target, ByEvent: d.Ended.Event, Seq: d.Ended.Seq, Cause: d.Ended.Cause}
+	why := reason.Reason{Code: reason.HasFailed, By: o.s.target, ByEvent: d.Ended.Event, Seq: d.Ended.Seq, Cause: d.Ended.Cause, Called: o.s.called(d)}
 	switch d.Status {
 	case deployment.Cancelled:
 		why.Code = reason.WasCancelled
@@ -179,7 +179,7 @@ func (o *projection) addEnded() {
 
 func (o *projection) addFailure(at deployment.Place, t deploylog.Target, event string, m *record.Marks) {
 	if k, bad := m.Failure(); bad {
-		why := reason.Reason{Code: reason.HasFailed, By: t, ByEvent: k.Event, Seq: k.Seq, Cause: k.Describe()}
+		why := reason.Reason{Code: reason.HasFailed, By: t, ByEvent: k.Event, Seq: k.Seq, Cause: k.Describe(), Called: o.s.called(o.d)}
 		if at.Host != deployment.None && (o.d.Status == deployment.Running || o.d.Stages[at.Stage].Passed) {
 			why.Name = o.s.layout.Stages[at.Stage].Name
 		}
@@ -255,6 +255,9 @@ func (o *projection) enteringReasons(i int) []reason.Reason {
 		return reasons
 	}
 	if why, is := o.s.keptOut(o.d, i); is {
+		if why.Code == reason.AwaitsFix {
+			o.s.callFailed(&why)
+		}
 		return []reason.Reason{why}
 	}
 	for _, b := range stage.Opens {
@@ -268,17 +271,26 @@ func (o *projection) enteringReasons(i int) []reason.Reason {
 	return reasons
 }
 
+// heldBy names the deployment in a batch, and the stage at which it is. One that has left a
+// stage of the batch and not begun the next one is at the next one.
 func (o *projection) heldBy(holder *deployment.Deployment, b deployment.Span) reason.Reason {
-	stages := o.s.layout.Stages
-	r := reason.Reason{Code: reason.AwaitsBatch, Holder: holder.Revision, Name: stages[b.From].Name, To: stages[b.To].Name, By: stages[b.From].Target}
-	for i := b.From; i <= b.To; i++ { // where in the batch it is
-		run := &holder.Stages[i]
-		if run.Begun && !run.Passed {
-			r.Name, r.By = stages[i].Name, stages[i].Target
-			if holder.Redo.Info != nil {
-				r.To = r.Name
-			}
+	stages, at := o.s.layout.Stages, deployment.None
+	for i := range stages {
+		switch run := &holder.Stages[i]; {
+		case !o.s.layout.Includes(b, i) || run.Passed:
+		case at == deployment.None, run.Begun:
+			at = i
 		}
+	}
+	if at == deployment.None {
+		at = b.From
+	}
+	r := reason.Reason{
+		Code: reason.AwaitsBatch, Holder: holder.Revision, HeldBy: holder.ID, Called: o.s.called(holder),
+		Name: stages[at].Name, To: stages[b.To].Name, By: stages[at].Target,
+	}
+	if holder.Redo.Info != nil {
+		r.To = r.Name
 	}
 	if k, ok := holder.Marks[r.By].Began(); ok {
 		r.ByEvent, r.Seq = k.Event, k.Seq

@@ -53,7 +53,7 @@ func TestCommandsThatMakeNoSenseAreRefused(t *testing.T) {
 		{"an artifact of what was cancelled", ReceiveArtifact{Revision: "v3", Kind: "x86"}, NotRunning, "cannot receive an artifact: it is cancelled since event", nil},
 		{"approval of no stage", Approve{Revision: "v1", Stage: "aprove"}, UnknownStage, `unknown stage "aprove" of pipeline ant-gateway: did you mean approve?`, ErrUnknown},
 		{"approval of another kind of stage", Approve{Revision: "v1", Stage: "beta"}, NoApprovalNeeded, "stage beta does not wait for approval: it is a deploy stage", nil},
-		{"approval before its time", Approve{Revision: "v2", Stage: "approve"}, NotReached, "does not wait for approval yet: revision v2 has not reached it (waits for stage beta)", nil},
+		{"approval before its time", Approve{Revision: "v2", Stage: "approve"}, NotReached, "does not wait for approval yet: revision v2 has not reached it (waits for stage beta: stage build: waiting for artifact aarch64)", nil},
 		{"cancelling what is cancelled", Cancel{Revision: "v3"}, NotRunning, "cannot be cancelled: it is cancelled since event", nil},
 		{"retrying what is running", Retry{Revision: "v1"}, NothingToRetry, "only what failed, was cancelled or was skipped can be retried", nil},
 	} {

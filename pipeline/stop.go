@@ -1,6 +1,7 @@
 package pipeline
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
@@ -15,7 +16,18 @@ func (s *State) Stops() []reason.Reason {
 	if l == nil {
 		return nil
 	}
-	return s.outcomes.Stops(l)
+	stops := s.outcomes.Stops(l)
+	for i := range stops {
+		s.callFailed(&stops[i])
+	}
+	return stops
+}
+
+// callFailed adds what pipeline retry calls the deployment that failed, if it can be retried.
+func (s *State) callFailed(why *reason.Reason) {
+	if d := s.byID[why.HeldBy]; d != nil && d.Status != deployment.Running && s.retryOvertaken(d) == nil {
+		why.Called = cmp.Or(s.called(d), d.Revision)
+	}
 }
 
 // skippedFor finds the fix for which a deployment is skipped: it went by the deployment, or

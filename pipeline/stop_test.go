@@ -124,7 +124,7 @@ func TestWhatCannotLeaveABatchIsSkippedForAFix(t *testing.T) {
 	because := fmt.Sprintf("revision 3, a fix, waits at stage a for the batch up to stage c, which this one cannot leave: revision 1 failed in stage d (event %d)", failed)
 	got := strings.Join(texts(w.state.Explain(w.state.target)), "\n")
 	assert.Contains(t, got, because)
-	assert.Contains(t, got, "3 stage/p/a stage-started: awaits-batch a c 2 ")
+	assert.Contains(t, got, "3 stage/p/a stage-started: awaits-batch b c 2 stage/p/b")
 	w.idle()
 	w.finished("3")
 	w.wantEnded("2", deployment.PassedOver, "", because)

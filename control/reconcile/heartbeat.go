@@ -83,6 +83,20 @@ func (f *Fold[S]) Others(name string) string {
 	return few(all)
 }
 
+// Apart reports whether different loops control two entities, as far as heartbeats tell.
+func (f *Fold[S]) Apart(a, b string) bool {
+	var one, other bool
+	for _, h := range f.heartbeats() {
+		switch hasA, hasB := slices.Contains(h.Controls, a), slices.Contains(h.Controls, b); {
+		case hasA && hasB:
+			return false
+		default:
+			one, other = one || hasA, other || hasB
+		}
+	}
+	return one && other
+}
+
 // heartbeats are those of the loops that control entities of the kind.
 func (f *Fold[S]) heartbeats() []deploylog.Heartbeat {
 	keeps, ok := f.log.(deploylog.HeartbeatLog)

@@ -351,18 +351,28 @@ func (p *Pipelines) Explain(t deploylog.Target, hosts pipelines.Hosts, present b
 		}
 		_, _ = hosts.Members(d) // reads the inventory, for the slots
 		foreign := s.OtherThan(hosts.Identity())
-		for i := range all {
-			if r := &all[i]; r.Code == reason.Ready || r.Code == reason.AwaitsRetry {
-				p.explainReady(r, hosts, idle, holders)
-				explainDeploying(r, d, idle)
-				explainScheduler(r, scheduler)
-				if r.Code == reason.NoScheduler && foreign != nil {
-					r.Code, r.Name, r.Cause, r.By, r.ByEvent, r.Seq = foreign.Code, foreign.Name, foreign.Cause, foreign.By, foreign.ByEvent, foreign.Seq
-				}
+		explain := func(r *reason.Reason) {
+			if r.Code != reason.Ready && r.Code != reason.AwaitsRetry {
+				return
 			}
+			p.explainReady(r, hosts, idle, holders)
+			explainDeploying(r, d, idle)
+			explainScheduler(r, scheduler)
+			if r.Code == reason.NoScheduler && foreign != nil {
+				r.Code, r.Name, r.Cause, r.By, r.ByEvent, r.Seq = foreign.Code, foreign.Name, foreign.Cause, foreign.By, foreign.ByEvent, foreign.Seq
+			}
+		}
+		for i := range all {
+			if root := all[i].Root; root != nil {
+				explain(root)
+			}
+			explain(&all[i])
 		}
 		return all
 	})
+	for i := range all {
+		p.explainHolder(&all[i])
+	}
 	if err == nil && len(all) > 0 && all[0].Code == reason.NoTarget {
 		return nil, unknown("%s: %s", t, all[0].Message())
 	}
@@ -417,20 +427,52 @@ func (p *Pipelines) explainReady(r *reason.Reason, hosts pipelines.Hosts, idle b
 		return
 	}
 	r.Code = reason.AwaitsSlot
+	if others := p.working(func(s step) bool { return p.together(r.Target, s.target) }); len(others) > 0 {
+		r.ByEvent, r.By, r.Run, r.Seq = others[0].event, others[0].target, others[0].run, others[0].seq
+	}
 	if r.Target.Kind() != "host" {
 		return
 	}
 	host := string(r.Target)[strings.LastIndexByte(string(r.Target), '/')+1:]
-	busy := p.working(func(s step) bool { return s.onHostOf(r.Target) })
+	busy := p.working(func(s step) bool { return s.onHostOf(r.Target) && p.together(r.Target, s.target) })
 	if len(busy) > 0 && len(busy) >= hosts.Slots(host) {
 		r.Code, r.ByEvent, r.By, r.Run, r.Seq = reason.AwaitsHost, busy[0].event, busy[0].target, busy[0].run, busy[0].seq
 		return
 	}
-	held := holders[host]
+	held := slices.DeleteFunc(slices.Clone(holders[host]), func(h pipeline.Holder) bool { return !p.together(r.Target, h.Target) })
 	own := slices.ContainsFunc(held, func(h pipeline.Holder) bool { return h.Deployment == r.Deployment && h.Target == r.Target })
 	if len(held) > 0 && !own && len(held) >= hosts.Slots(host) {
-		r.Code, r.ByEvent, r.By, r.Holder, r.Run, r.Seq = reason.AwaitsHost, held[0].Event, held[0].Target, held[0].Revision, "", 0
+		r.Code, r.ByEvent, r.By, r.Holder, r.HeldBy, r.Run, r.Seq = reason.AwaitsHost, held[0].Event, held[0].Target, held[0].Revision, held[0].Deployment, "", 0
 	}
+}
+
+// together reports whether one scheduler may control the pipelines of two targets: each has
+// slots of its own. A pipeline that no scheduler controls keeps none.
+func (p *Pipelines) together(a, b deploylog.Target) bool {
+	one, _ := record.NameOf(a)
+	other, _ := record.NameOf(b)
+	return one == other || p.Controlled(other) && !p.Apart(one, other)
+}
+
+// explainHolder adds what a deployment waits for that keeps the slot of a host, which may be
+// of another pipeline.
+func (p *Pipelines) explainHolder(r *reason.Reason) {
+	if r.Code != reason.AwaitsHost || r.HeldBy == "" {
+		return
+	}
+	name, _ := record.NameOf(r.By)
+	_ = p.Ask(name, func(s *pipeline.State) error { // of one that there is not nothing is known
+		r.Called = s.Called(r.HeldBy)
+		for _, holder := range s.Explain(r.By) {
+			if holder.Deployment == r.HeldBy && holder.Target == r.By && holder.Event == r.ByEvent {
+				if holder.Code == reason.Ready && !p.Controlled(name) {
+					holder.Code = reason.NoScheduler
+				}
+				r.Root = &holder
+			}
+		}
+		return nil
+	})
 }
 
 // holders are the deployments of all pipelines that keep slots of hosts, by host.

@@ -234,15 +234,28 @@ func TestAHostThatAnotherPipelineHoldsIsExplained(t *testing.T) {
 			fmt.Sprintf("d%[1]s host-group/%[1]s/g host-group-started", name), fmt.Sprintf("d%[1]s host/%[1]s/g/one host-started", name))
 	}
 	log := logOf(t, append(lines, "dweb host/web/g/one host-copied")...)
+	explain := func() reason.Reason {
+		p := NewPipelines(log, time.Now)
+		require.NoError(t, p.Follow(t.Context(), 0))
+		all, err := p.Explain("host/api/g/one", work.NewHosts(""), true)
+		require.NoError(t, err)
+		require.NotEmpty(t, all)
+		return all[0]
+	}
 	unlock, err := log.TryLock("pipeline/api")
 	require.NoError(t, err)
 	defer unlock()
-	p := NewPipelines(log, time.Now)
-	require.NoError(t, p.Follow(t.Context(), 0))
-	all, err := p.Explain("host/api/g/one", work.NewHosts(""), true)
-	if err != nil || len(all) == 0 || all[0].Code != reason.AwaitsHost || !strings.Contains(all[0].Message(), "has begun its steps as host/web/g/one, and host-deployed comes next there") {
-		t.Errorf("explained with %+v, %v", all, err)
+	assert.Equal(t, reason.AwaitsSlot, explain().Code, "without a scheduler the other pipeline keeps no slot")
+	unlockOther, err := log.TryLock("pipeline/web")
+	require.NoError(t, err)
+	defer unlockOther()
+	if r := explain(); r.Code != reason.AwaitsHost || !strings.Contains(r.Message(), "has begun its steps as host/web/g/one, and host-deployed comes next there") {
+		t.Errorf("explained with %+v", r)
 	}
+	assert.Contains(t, explain().Change(), "or the end of its deployment: deployster pipeline cancel web ")
+	appendTo(t, log, "p", "pipeline/web", "pipeline-paused", `{"by":"ann"}`)
+	appendTo(t, log, "q", "stage/web/all", "stage-paused", `{"by":"ann"}`)
+	assert.NotEqual(t, reason.AwaitsHost, explain().Code, "a pipeline that is paused keeps no slot")
 }
 
 func TestWhoDidWhat(t *testing.T) {

@@ -25,6 +25,7 @@ type Stages struct {
 type stop struct {
 	order    int // of the revision that failed
 	revision string
+	id       string // of the deployment
 	seq      int64
 	cause    string
 }
@@ -49,7 +50,7 @@ func (s *Stages) Apply(d *deployment.Deployment, e deploylog.Event) {
 		}
 	case record.StageFailed:
 		if e.Attempt >= d.Attempt && d.Rank() >= s.through[e.Target] && d.Rank() >= s.stops[e.Target].order {
-			set(&s.stops, e.Target, stop{order: d.Rank(), revision: d.Revision, seq: e.Seq, cause: record.Read(e.Data).Error})
+			set(&s.stops, e.Target, stop{order: d.Rank(), revision: d.Revision, id: d.ID, seq: e.Seq, cause: record.Read(e.Data).Error})
 		}
 	case record.StageFinished:
 		set(&s.through, e.Target, max(s.through[e.Target], d.Rank()))
@@ -96,7 +97,7 @@ func (s *Stages) Stopped(l *deployment.Layout, d *deployment.Deployment, stage i
 }
 
 func (p stop) because(stage *deployment.StageLayout) reason.Reason {
-	return reason.Reason{Code: reason.AwaitsFix, Name: stage.Name, Holder: p.revision, By: stage.Target, ByEvent: record.StageFailed, Seq: p.seq, Cause: p.cause}
+	return reason.Reason{Code: reason.AwaitsFix, Name: stage.Name, Holder: p.revision, HeldBy: p.id, By: stage.Target, ByEvent: record.StageFailed, Seq: p.seq, Cause: p.cause}
 }
 
 // Stops are the failures that keep later revisions out of stages, whether or not there is

@@ -1,6 +1,7 @@
 package reason
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -20,7 +21,7 @@ type Code string
 const (
 	Ready              Code = "ready"               // nothing holds it: Decide yields it
 	AwaitsStage        Code = "awaits-stage"        // Name is a stage it comes after
-	AwaitsBatch        Code = "awaits-batch"        // Holder is in a batch that begins here, at stage Name
+	AwaitsBatch        Code = "awaits-batch"        // Holder is in a batch that begins here, at stage Name; Root is what it waits for itself
 	AwaitsWork         Code = "awaits-work"         // Work of WorkTarget is still being done for revision Holder
 	AwaitsArtifact     Code = "awaits-artifact"     // Name is its kind
 	AwaitsApproval     Code = "awaits-approval"     // Name is the stage
@@ -67,11 +68,15 @@ type Reason struct {
 	By      deploylog.Target `json:"by,omitempty"`  // what that event happened to
 	ByEvent string           `json:"by_event,omitempty"`
 
-	Name   string `json:"name,omitempty"`   // see the codes
-	To     string `json:"to,omitempty"`     // of a batch: the stage after which it is free
-	Holder string `json:"holder,omitempty"` // revision
-	Run    string `json:"run,omitempty"`
-	Cause  string `json:"cause,omitempty"`
+	Name   string `json:"name,omitempty"`    // see the codes
+	To     string `json:"to,omitempty"`      // of a batch: the stage after which it is free
+	Holder string `json:"holder,omitempty"`  // revision
+	Called string `json:"called,omitempty"`  // name of the deployment for pipeline retry and cancel; "" is the revision, or of AwaitsFix that no retry is possible
+	HeldBy string `json:"held_by,omitempty"` // deployment of Holder
+
+	Root  *Reason `json:"root,omitempty"` // what Holder, or a stage before, waits for; nil is not known
+	Run   string  `json:"run,omitempty"`
+	Cause string  `json:"cause,omitempty"`
 
 	Work       string           `json:"work,omitempty"` // event of the step
 	WorkTarget deploylog.Target `json:"work_target,omitempty"`
@@ -122,6 +127,8 @@ func (r Reason) Blocking() bool {
 // Message says it in words, with the event that is responsible.
 func (r Reason) Message() string {
 	switch text := r.text(); {
+	case r.Root != nil && r.Code != AwaitsHost:
+		return text + r.event() + r.rootText()
 	case r.Seq == 0:
 		return text
 	case r.Code == NotNew:
@@ -142,7 +149,7 @@ func (r Reason) text() string {
 	case AwaitsStage:
 		return "waits for stage " + r.Name
 	case AwaitsBatch:
-		return fmt.Sprintf("batch held by revision %s at stage %s", r.Holder, r.Name)
+		return r.batchText()
 	case AwaitsArtifact:
 		return "waiting for artifact " + r.Name + r.untilText()
 	case AwaitsApproval:
@@ -158,7 +165,7 @@ func (r Reason) text() string {
 	case AwaitsSkip:
 		return r.skipText()
 	case AwaitsFlight:
-		return "waits for a host in flight: " + r.Cause
+		return r.flightText()
 	case NotNew:
 		return r.notNewText()
 	case LeftOut:
@@ -224,7 +231,7 @@ func (r Reason) schedulerText(cause string) string {
 		return r.LastTry() + cause
 	case AwaitsHost:
 		if r.Run == "" {
-			return fmt.Sprintf("slot held: revision %s has begun its steps as %s, and %s comes next there", r.Holder, r.By, r.ByEvent)
+			return fmt.Sprintf("slot held: revision %s has begun its steps as %s, and %s comes next there", r.Holder, r.By, r.ByEvent) + r.rootText()
 		}
 		return fmt.Sprintf("slot busy: %s of %s is being done on the host by run %s", r.ByEvent, r.By, r.Run)
 	case OtherInventory:
@@ -236,7 +243,7 @@ func (r Reason) schedulerText(cause string) string {
 	case AwaitsEnvironment:
 		return fmt.Sprintf("waits until its deployment to environment %s has finished: deployster explain environment/%s", r.Name, r.Name)
 	default:
-		return "ready" + cause + ": waiting for a free slot of the scheduler (--parallelism)"
+		return "ready" + cause + ": waiting for a free slot of the scheduler (--parallelism)" + r.slotText()
 	}
 }
 
@@ -272,15 +279,15 @@ func (r Reason) LastTry() string {
 func (r Reason) Change() string {
 	switch r.Code {
 	case AwaitsStage:
-		return fmt.Sprintf("%s of %s", record.StageFinished, r.By)
+		return r.stageChange()
 	case AwaitsBatch:
-		return fmt.Sprintf("%s of stage %s, or the end of the deployment, of revision %s", record.StageFinished, r.To, r.Holder)
+		return r.batchChange()
 	case AwaitsWork, InRun:
 		return r.workChange()
 	case AwaitsArtifact:
-		return fmt.Sprintf("%s of %s", r.Event, r.Target)
+		return fmt.Sprintf("%s: deployster pipeline artifact %s %s %s --ref REFERENCE", r.Event, pipelineOf(r.Target), r.Revision, r.Name)
 	case AwaitsApproval:
-		return fmt.Sprintf("%s of %s", record.StageApproved, r.Target)
+		return fmt.Sprintf("%s: deployster pipeline approve %s %s %s", record.StageApproved, pipelineOf(r.Target), r.Name, r.Revision)
 	case AwaitsMembers, NoMember:
 		return record.MembersChanged + " of host group " + r.Name
 	case NoHosts:
@@ -293,7 +300,7 @@ func (r Reason) Change() string {
 	case AwaitsFix:
 		return r.stopChange()
 	case AwaitsFlight:
-		return fmt.Sprintf("%s or %s of a host of group %s", record.HostFinished, record.HostFailed, r.Name)
+		return r.flightChange()
 	case IsPaused:
 		return r.pauseChange()
 	case WasSuperseded:
@@ -306,7 +313,7 @@ func (r Reason) Change() string {
 		return "that scheduler going on, or its end: another one takes over then"
 	case AwaitsHost:
 		if r.Run == "" {
-			return fmt.Sprintf("%s or %s of %s, or the end of its deployment", record.HostFinished, record.HostFailed, r.By)
+			return fmt.Sprintf("%s or %s of %s, or the end of its deployment: deployster pipeline cancel %s %s", record.HostFinished, record.HostFailed, r.By, pipelineOf(r.By), r.holder())
 		}
 		return "the end of that run"
 	case OtherInventory:
@@ -321,7 +328,7 @@ func (r Reason) Change() string {
 func (r Reason) endChange() string {
 	name, _ := record.NameOf(r.Target)
 	if r.Name == "" {
-		return fmt.Sprintf("%s: deployster pipeline retry %s %s", record.PipelineRetried, name, r.Revision)
+		return fmt.Sprintf("%s: deployster pipeline retry %s %s", record.PipelineRetried, name, cmp.Or(r.Called, r.Revision))
 	}
 	return fmt.Sprintf("%s of the host, once the stage has finished: deployster pipeline repair %s %s", record.HostFinished, name, r.Name)
 }
@@ -368,9 +375,18 @@ func (r Reason) pauseChange() string {
 }
 
 func (r Reason) stopChange() string {
-	name, _ := record.NameOf(r.By)
-	return fmt.Sprintf("deployster pipeline resume %s %s; a revision released as a fix (deployster pipeline release %s REVISION --fix); or the success of revision %s, tried again (deployster pipeline retry %s %s)",
-		name, r.Name, name, r.Holder, name, r.Holder)
+	name := pipelineOf(r.By)
+	text := fmt.Sprintf("deployster pipeline resume %s %s; a revision released as a fix (deployster pipeline release %s REVISION --fix)", name, r.Name, name)
+	switch {
+	case r.Root != nil && r.needsSomebody():
+		return fmt.Sprintf("the success of revision %s (%s); or %s", r.Holder, r.Root.Change(), text)
+	case r.Root != nil:
+		return fmt.Sprintf("the success of revision %s; or %s", r.Holder, text)
+	case r.Called != "":
+		return fmt.Sprintf("%s; or the success of revision %s, tried again (deployster pipeline retry %s %s)", text, r.Holder, name, r.Called)
+	default: // it cannot be retried any more
+		return text
+	}
 }
 
 // workChange names the end of work. Nobody else can end work that hangs in a scheduler which is
