@@ -40,12 +40,17 @@ func (c *Controller) placeOf(pipeline string, d *definition.PullRequest) (p pull
 	if d.TokenEnv != "" && !definition.IsTokenVariable(d.TokenEnv) {
 		return p, fmt.Errorf("the token is not read: token_env %.60q %s", d.TokenEnv, definition.TokenVariableRule)
 	}
-	if d.TokenFile != "" && !definition.IsSecretFile(d.TokenFile) {
-		return p, fmt.Errorf("the token is not read: token_file %.200q %s", d.TokenFile, definition.SecretFileRule)
+	for _, file := range d.SecretFiles() {
+		if !definition.IsSecretFile(*file.Path) {
+			return p, fmt.Errorf("%s is not read: %s %.200q %s", file.What, file.Key, *file.Path, definition.SecretFileRule)
+		}
 	}
 	return pullrequest.Place{
 		Repository: d.Repository, Values: values, Base: d.Base, Branch: d.Branch, Owner: "pipeline " + pipeline + " of log " + c.Log.ID(),
 		Provider: provider.Kind(d.Provider), API: d.API, User: d.User, TokenFile: d.TokenFile, TokenEnv: d.TokenEnv,
+		Style: pullrequest.Style{
+			Title: d.Title, Message: d.Commit.Message, Author: d.Commit.Author, SignOff: d.Commit.SignOff, SigningKey: d.Commit.SigningKey, SigningPassphrase: d.Commit.SigningPassphrase,
+		},
 	}, nil
 }
 

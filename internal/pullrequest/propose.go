@@ -94,12 +94,21 @@ func (s *session) push(ctx context.Context, b *remote.Branches, w Wanted, base, 
 	if err != nil {
 		return err
 	}
+	now := s.Now()
+	sign, err := s.signer(s.Style, now)
+	if err != nil {
+		return err
+	}
+	message, err := s.message(w)
+	if err != nil {
+		return err
+	}
 	if err := s.allowed(ctx); err != nil {
 		return err
 	}
+	name, mail := s.Style.author()
 	_, err = s.repository.Push(ctx, remote.Change{
-		Branch: s.Branch, Was: tip, On: commits[0], Contents: contents,
-		Message: messageOf(s.Place, w), Author: "Deployster", Email: "deployster@localhost", When: s.Now(),
+		Branch: s.Branch, Was: tip, On: commits[0], Contents: contents, Message: message, Author: name, Email: mail, When: now, Sign: sign,
 	})
 	if err != nil {
 		return fmt.Errorf("pushing branch %s: %w", s.Branch, err)
@@ -158,7 +167,10 @@ func (s *session) opened(ctx context.Context, w Wanted, open *pull, ours bool) (
 	if s.provider == nil {
 		return Outcome{Status: Proposed, Detail: "branch " + s.Branch + " has it"}, nil
 	}
-	text := textOf(s.Place, w)
+	text, err := s.text(w)
+	if err != nil {
+		return Outcome{}, err
+	}
 	switch {
 	case open == nil:
 	case open.of(w.Key), ours && !open.made(): // what people made of its texts is theirs

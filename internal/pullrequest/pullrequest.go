@@ -43,6 +43,17 @@ type Place struct {
 
 	TokenFile string // path below the workspace
 	TokenEnv  string // name of a variable
+
+	Style Style
+}
+
+// Style is how commits and pull requests are written. The zero value is the usual way.
+type Style struct {
+	Title, Message    string // templates, see package wording; "" is the usual text
+	Author            string // NAME <MAIL>; "" is Deployster
+	SignOff           bool   // commits have Signed-off-by
+	SigningKey        string // path below the workspace; "" signs nothing
+	SigningPassphrase string // the same, of the file that has the passphrase of the key
 }
 
 // Wanted is what is proposed.

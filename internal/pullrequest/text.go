@@ -1,29 +1,132 @@
 package pullrequest
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 
+	"github.com/deployster-go/deployster/internal/pattern"
 	"github.com/deployster-go/deployster/internal/phrase"
 	"github.com/deployster-go/deployster/internal/pullrequest/provider"
+	"github.com/deployster-go/deployster/internal/pullrequest/wording"
 )
 
-func titleOf(w Wanted) string {
-	const most = 80 // characters of a revision
-	revision := oneLine(w.Revision)
-	if runes := []rune(revision); len(runes) > most {
-		revision = string(runes[:most]) + "…"
+// author returns who makes commits.
+func (s Style) author() (name, mail string) {
+	if s.Author == "" {
+		return "Deployster", "deployster@localhost"
 	}
-	return fmt.Sprintf("Promote %s to revision %s", w.Environment, revision)
+	name, mail, _ = strings.Cut(strings.TrimSuffix(s.Author, ">"), "<")
+	return strings.TrimSpace(name), mail
 }
 
-func messageOf(p Place, w Wanted) string {
-	return fmt.Sprintf("%s\n\nPipeline %s, stage %s.\n\n%s\n", titleOf(w), w.Pipeline, w.Stage, mark{key: w.Key, owner: p.Owner}.line())
+// fill fills in a template of the style.
+func (p *Place) fill(template string, w Wanted) (string, error) {
+	var files, paths []string
+	for _, v := range p.Values {
+		files, paths = append(files, v.File), append(paths, v.Path.String())
+	}
+	values := map[string]string{
+		"revision": w.Revision, "pipeline": w.Pipeline, "stage": w.Stage, "environment": w.Environment,
+		"file": strings.Join(files, ", "), "value": strings.Join(paths, ", "),
+	}
+	for name, value := range values {
+		values[name] = oneLine(value)
+	}
+	return wording.Fill(template, values)
 }
 
-// textOf is what a pull request says. What it names is in quotes of Markdown, so that nothing
+// title is one line for people.
+func (p *Place) title(w Wanted) (string, error) {
+	const most = 80 // characters of a revision
+	if p.Style.Title == "" {
+		return fmt.Sprintf("Promote %s to revision %s", w.Environment, phrase.Cut(oneLine(w.Revision), most)), nil
+	}
+	const mostTitle = 250 // characters, which all providers take
+	text, err := p.fill(p.Style.Title, w)
+	if err != nil {
+		return "", fmt.Errorf("title %q: %w", p.Style.Title, err)
+	}
+	if text = phrase.Cut(oneLine(text), mostTitle); text == "" {
+		return "", fmt.Errorf("title %q is empty for revision %s", p.Style.Title, oneLine(w.Revision))
+	}
+	return text, nil
+}
+
+var trailerLine = pattern.Lazy(`^[A-Za-z0-9-]+: .`)
+
+// message is that of a commit. Its last lines are trailers, as git interpret-trailers reads them.
+func (p *Place) message(w Wanted) (string, error) {
+	title, err := p.title(w)
+	if err != nil {
+		return "", err
+	}
+	text := fmt.Sprintf("%s\n\nPipeline %s, stage %s.", title, w.Pipeline, w.Stage)
+	if p.Style.Message != "" {
+		if text, err = p.fill(p.Style.Message, w); err != nil {
+			return "", fmt.Errorf("commit message: %w", err)
+		}
+	}
+	if text, err = cleaned(text); err != nil {
+		return "", err
+	}
+	trailers := []string{mark{key: w.Key, owner: p.Owner}.line()}
+	name, mail := p.Style.author()
+	if by := fmt.Sprintf("Signed-off-by: %s <%s>", name, mail); p.Style.SignOff && !strings.Contains(text+"\n", "\n"+by+"\n") {
+		trailers = append([]string{by}, trailers...)
+	}
+	if !endsInTrailers(text) {
+		text += "\n"
+	}
+	return text + "\n" + strings.Join(trailers, "\n") + "\n", nil
+}
+
+// cleaned is the text of a message as git would keep it.
+func cleaned(text string) (string, error) {
+	var lines []string
+	for line := range strings.Lines(text) {
+		line = strings.TrimRight(phrase.Plain(strings.TrimRight(line, "\r\n")), " ")
+		if markOf(line).made() {
+			return "", fmt.Errorf("the commit message has the line %q, by which Deployster knows its commits: leave it out", phrase.Cut(line, 100))
+		}
+		lines = append(lines, line)
+	}
+	text = strings.Trim(strings.Join(lines, "\n"), "\n")
+	if text == "" {
+		return "", errors.New("the commit message is empty")
+	}
+	return text, nil
+}
+
+// endsInTrailers reports whether the last paragraph of a message is one of trailers.
+func endsInTrailers(text string) bool {
+	_, last, more := cutLast(text, "\n\n")
+	if !more {
+		return false
+	}
+	for line := range strings.Lines(last) {
+		if !trailerLine().MatchString(line) {
+			return false
+		}
+	}
+	return true
+}
+
+func cutLast(text, by string) (before, after string, found bool) {
+	i := strings.LastIndex(text, by)
+	if i < 0 {
+		return text, "", false
+	}
+	return text[:i], text[i+len(by):], true
+}
+
+// text is what a pull request says. What it names is in quotes of Markdown, so that nothing
 // of it mentions anybody.
-func textOf(p Place, w Wanted) provider.Text {
+func (p *Place) text(w Wanted) (provider.Text, error) {
+	title, err := p.title(w)
+	if err != nil {
+		return provider.Text{}, err
+	}
 	code := func(text string) string { return "`" + strings.ReplaceAll(oneLine(text), "`", "'") + "`" }
 	var values []string
 	for _, v := range p.Values {
@@ -36,7 +139,7 @@ func textOf(p Place, w Wanted) provider.Text {
 	body := fmt.Sprintf("Sets %s to %s, which brings that revision to environment %s (pipeline %s, stage %s).%s\n\n"+
 		"Merging this takes it over. Closing it declines the revision. A newer revision replaces the commit on this branch.\n\n%s\n",
 		sets, code(w.Revision), code(w.Environment), code(w.Pipeline), code(w.Stage), list, mark{key: w.Key, owner: p.Owner}.line())
-	return provider.Text{Title: strings.ReplaceAll(titleOf(w), "`", "'"), Body: body}
+	return provider.Text{Title: strings.ReplaceAll(title, "`", "'"), Body: body}, nil
 }
 
 // oneLine is a text of others as one line that does nothing to a terminal.

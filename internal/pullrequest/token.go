@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/deployster-go/deployster/internal/pullrequest/limit"
+	"github.com/deployster-go/deployster/internal/pullrequest/signing"
 	"github.com/deployster-go/deployster/internal/regularfile"
 )
 
@@ -27,7 +28,7 @@ func (c *Client) token(p Place) (string, error) {
 		}
 		return token, check(token, "the environment variable "+p.TokenEnv)
 	case p.TokenFile != "":
-		text, err := readBelow(c.Workspace, p.TokenFile)
+		text, err := readBelow(c.Workspace, p.TokenFile, mostToken)
 		if err != nil {
 			return "", fmt.Errorf("reading the token: %w", err)
 		}
@@ -41,7 +42,33 @@ func (c *Client) token(p Place) (string, error) {
 	}
 }
 
-const mostToken = 16 << 10
+const (
+	mostToken = 16 << 10
+	mostKey   = 1 << 20
+)
+
+// signer reads the key that signs commits, each time, so that it may be exchanged. It is nil if
+// commits are not signed.
+func (c *Client) signer(s Style, now time.Time) (func([]byte) (string, error), error) {
+	if s.SigningKey == "" {
+		return nil, nil
+	}
+	text, err := readBelow(c.Workspace, s.SigningKey, mostKey)
+	if err != nil {
+		return nil, fmt.Errorf("reading the key that signs commits: %w", err)
+	}
+	passphrase := ""
+	if s.SigningPassphrase != "" {
+		if passphrase, err = readBelow(c.Workspace, s.SigningPassphrase, mostToken); err != nil {
+			return nil, fmt.Errorf("reading the passphrase of the key that signs commits: %w", err)
+		}
+	}
+	key, err := signing.Read(text, strings.TrimRight(passphrase, "\r\n"))
+	if err != nil {
+		return nil, fmt.Errorf("commits cannot be signed with %s: %w", s.SigningKey, err)
+	}
+	return func(commit []byte) (string, error) { return key.Sign(commit, now) }, nil
+}
 
 func check(token, where string) error {
 	if len(token) >= mostToken || strings.ContainsFunc(token, func(r rune) bool { return r <= ' ' || r > '~' }) {
@@ -50,7 +77,7 @@ func check(token, where string) error {
 	return nil
 }
 
-func readBelow(workspace, path string) (string, error) {
+func readBelow(workspace, path string, most int64) (string, error) {
 	root, err := os.OpenRoot(workspace)
 	if err != nil {
 		return "", err
@@ -61,7 +88,7 @@ func readBelow(workspace, path string) (string, error) {
 		return "", err
 	}
 	defer file.Close() //nolint:errcheck // it was only read
-	text, err := io.ReadAll(io.LimitReader(file, mostToken))
+	text, err := io.ReadAll(io.LimitReader(file, most))
 	return string(text), err
 }
 

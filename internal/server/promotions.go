@@ -106,8 +106,10 @@ func (s *Server) checkStage(ctx context.Context, stage *definition.Stage) error 
 	if stage.Webhook != nil {
 		paths = append(paths, stage.Webhook.KeyFile)
 	}
-	if stage.PullRequest != nil && stage.PullRequest.TokenFile != "" {
-		paths = append(paths, stage.PullRequest.TokenFile)
+	if stage.PullRequest != nil {
+		for _, file := range stage.PullRequest.SecretFiles() {
+			paths = append(paths, *file.Path)
+		}
 	}
 	for _, path := range paths {
 		if !filepath.IsLocal(path) {

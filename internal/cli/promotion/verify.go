@@ -55,9 +55,11 @@ func placeFiles(a *app.App, d *definition.Definition, file string) error {
 				return err
 			}
 		}
-		if stage.PullRequest != nil && stage.PullRequest.TokenFile != "" {
-			if err := place(stage, "pull_request.token_file", &stage.PullRequest.TokenFile); err != nil {
-				return err
+		if stage.PullRequest != nil {
+			for _, file := range stage.PullRequest.SecretFiles() {
+				if err := place(stage, "pull_request."+file.Key, file.Path); err != nil {
+					return err
+				}
 			}
 		}
 	}

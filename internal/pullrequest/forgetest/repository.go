@@ -215,6 +215,12 @@ func (f *Forge) Changed(base, branch string) string {
 	return strings.TrimSpace(f.git(f.bare(), "diff", "--name-only", base, branch))
 }
 
+// Git runs git in the repository, and returns what it prints.
+func (f *Forge) Git(args ...string) string {
+	f.Helper()
+	return f.git(f.bare(), args...)
+}
+
 // Check has git check the whole repository.
 func (f *Forge) Check() {
 	f.Helper()

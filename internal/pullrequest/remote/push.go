@@ -31,6 +31,7 @@ type Change struct {
 	Author   string
 	Email    string
 	When     time.Time
+	Sign     func(commit []byte) (signature string, err error) // nil signs nothing
 }
 
 // ErrMoved is wrapped where a branch is not any more what it was when it was read.
@@ -163,10 +164,32 @@ func (c *Change) commit() (objects []plumbing.Hash, commit plumbing.Hash, err er
 		return nil, commit, err
 	}
 	who := object.Signature{Name: c.Author, Email: c.Email, When: c.When}
-	commit, err = m.add((&object.Commit{
+	made := &object.Commit{
 		Author: who, Committer: who, Message: c.Message, TreeHash: tree, ParentHashes: []plumbing.Hash{plumbing.NewHash(string(c.On.Hash))},
-	}).Encode)
+	}
+	if c.Sign != nil {
+		if made.PGPSignature, err = c.signature(made); err != nil {
+			return nil, commit, err
+		}
+	}
+	commit, err = m.add(made.Encode)
 	return m.objects, commit, err
+}
+
+func (c *Change) signature(of *object.Commit) (string, error) {
+	o := &plumbing.MemoryObject{}
+	if err := of.EncodeWithoutSignature(o); err != nil {
+		return "", err
+	}
+	r, err := o.Reader()
+	if err != nil {
+		return "", err
+	}
+	text, err := io.ReadAll(r)
+	if err != nil {
+		return "", err
+	}
+	return c.Sign(text)
 }
 
 // maker makes objects, and keeps which ones.

@@ -11,6 +11,7 @@ import (
 	"github.com/deployster-go/deployster/internal/pattern"
 	"github.com/deployster-go/deployster/internal/pullrequest/address"
 	"github.com/deployster-go/deployster/internal/pullrequest/value"
+	"github.com/deployster-go/deployster/internal/pullrequest/wording"
 	"github.com/deployster-go/deployster/internal/yamlfile"
 )
 
@@ -31,6 +32,37 @@ type PullRequest struct {
 	TokenEnv   string   `json:"token_env,omitempty"`  // name of a variable, see IsTokenVariable
 	Timeout    Duration `json:"timeout"`              // by when after it is merged the environment must run it
 	CheckEvery Duration `json:"check_every"`          // how often is looked what became of it
+	Title      string   `json:"title,omitempty"`      // template, see package wording; "" is the usual one
+	Commit     Commit   `json:"commit,omitzero"`
+}
+
+// Commit is how commits are made.
+type Commit struct {
+	Author            string `json:"author,omitempty"`             // NAME <MAIL>; "" is Deployster
+	Message           string `json:"message,omitempty"`            // template; "" is the usual one
+	SignOff           bool   `json:"sign_off,omitempty"`           // with Signed-off-by of the author
+	SigningKey        string `json:"signing_key,omitempty"`        // path below the workspace
+	SigningPassphrase string `json:"signing_passphrase,omitempty"` // path of the file that has it
+}
+
+// SecretFile is a file with a secret that a definition names.
+type SecretFile struct {
+	What string  // for people, such as the token
+	Key  string  // in the definition, such as token_file
+	Path *string // below the workspace
+}
+
+// SecretFiles returns the files with secrets that are named.
+func (p *PullRequest) SecretFiles() (all []SecretFile) {
+	for _, f := range []SecretFile{
+		{"the token", "token_file", &p.TokenFile}, {"the key that signs commits", "commit.signing_key", &p.Commit.SigningKey},
+		{"the passphrase", "commit.signing_passphrase", &p.Commit.SigningPassphrase},
+	} {
+		if *f.Path != "" {
+			all = append(all, f)
+		}
+	}
+	return all
 }
 
 // Value is one value in a file.
@@ -87,7 +119,7 @@ func IsTokenVariable(name string) bool { return validEnv().MatchString(name) }
 
 var providers = []string{"github", "gitlab", "gitea", "bitbucket", NoProvider}
 
-var pullRequestFields = []string{"repository", "file", "value", "part", "set", "base", "branch", "provider", "api", "user", "token_file", "token_env", "timeout", "check_every"}
+var pullRequestFields = []string{"repository", "file", "value", "part", "set", "base", "branch", "provider", "api", "user", "token_file", "token_env", "timeout", "check_every", "title", "commit"}
 
 // readPullRequest reads what a stage proposes to a repository.
 func (p *parser) readPullRequest(n *yamlfile.Node, s *Stage) *PullRequest {
@@ -126,8 +158,64 @@ func (p *parser) readPullRequest(n *yamlfile.Node, s *Stage) *PullRequest {
 	if at := fields["check_every"]; at != nil {
 		to.CheckEvery, _ = at.Duration(leastCheckEvery, maxTime)
 	}
+	if at := fields["title"]; at != nil {
+		if to.Title, _ = at.Line("the title of a pull request", maxTitle); to.Title != "" {
+			failTemplate(at, to.Title)
+		}
+	}
+	if at := fields["commit"]; at != nil {
+		to.Commit = readCommit(at)
+	}
 	p.ownBranch(branchAt, to)
 	return to
+}
+
+const (
+	maxTitle   = 1000
+	maxMessage = 10_000
+)
+
+var validAuthor = pattern.Lazy(`^[^<>\s]([^<>]*[^<>\s])? <[^<>\s]+>$`)
+
+func readCommit(n *yamlfile.Node) (c Commit) {
+	fields, ok := n.Fields("a commit", "author", "message", "sign_off", "signing_key", "signing_passphrase")
+	if !ok {
+		return c
+	}
+	if at := fields["author"]; at != nil {
+		if text, ok := at.Line("an author", maxName); ok && !validAuthor().MatchString(text) {
+			at.Fail("must be a name and an address of mail, as Ann Lee <ann@example.com> is, not %.60q", text)
+		} else {
+			c.Author = text
+		}
+	}
+	if at := fields["message"]; at != nil {
+		if c.Message, _ = at.Text("the message of a commit", maxMessage); c.Message != "" {
+			failTemplate(at, c.Message)
+		}
+	}
+	if at := fields["sign_off"]; at != nil {
+		c.SignOff, _ = at.Bool()
+		if c.SignOff && c.Author == "" && fields["author"] == nil {
+			at.FailName("needs an author, who signs off")
+		}
+	}
+	if at := fields["signing_key"]; at != nil {
+		c.SigningKey = readSecretPath(at)
+	}
+	if at := fields["signing_passphrase"]; at != nil {
+		if c.SigningPassphrase = readSecretPath(at); fields["signing_key"] == nil {
+			at.FailName("is of signing_key, and there is none")
+		}
+	}
+	return c
+}
+
+// failTemplate fails for a template that can be used for nothing.
+func failTemplate(at *yamlfile.Node, text string) {
+	if err := wording.Check(text); err != nil {
+		at.Fail("it is no template that can be filled in: %s", err)
+	}
 }
 
 // isBranch reports whether git can have a branch of a name.

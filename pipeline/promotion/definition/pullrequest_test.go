@@ -122,3 +122,28 @@ func TestWhichValuesAreSet(t *testing.T) {
 		assert.Equal(t, d, again, keys)
 	}
 }
+
+func TestHowCommitsAreMade(t *testing.T) {
+	for keys, why := range map[string]string{
+		"title: 'deploy {{ stage }}: {{ revision[:7] }}', commit: {author: Ann Lee <ann@example.com>, message: 'x {{ value }} {{ file }}', sign_off: true, signing_key: secrets/k, signing_passphrase: secrets/p}": "",
+		"title: '{{ revison }}'":                      "there is no revison; it can use revision, pipeline, stage, environment, file, value",
+		"commit: {message: '{{ revision'}":            "it is no template that can be filled in",
+		"commit: {message: \"{% include 'x' %}\"}":    "it is no template that can be filled in",
+		"commit: {author: ann}":                       "must be a name and an address of mail, as Ann Lee <ann@example.com> is",
+		"commit: {sign_off: true}":                    "needs an author, who signs off",
+		"commit: {signing_key: ann.key}":              "must be in a directory named secrets",
+		"commit: {signing_passphrase: secrets/p}":     "is of signing_key, and there is none",
+		"commit: {signing_key: secrets/k, gpg: true}": "gpg",
+	} {
+		d, err := definition.Parse("shop.yaml", []byte(proposes([]string{"prod"}, "provider: none, "+keys)))
+		if why != "" {
+			assert.ErrorContains(t, err, why, keys)
+			continue
+		}
+		require.NoError(t, err, keys)
+		again, err := d.Reread("shop")
+		require.NoError(t, err, keys)
+		assert.Equal(t, d, again, keys)
+		assert.Len(t, d.Stages[1].PullRequest.SecretFiles(), 2, keys)
+	}
+}
