@@ -10,12 +10,12 @@ import (
 	"reflect"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/deployster-go/deployster/internal/kubewatch"
 	"github.com/deployster-go/deployster/internal/phrase"
 	"github.com/deployster-go/deployster/pipeline/promotion"
+	"github.com/deployster-go/deployster/pipeline/promotion/definition"
 	"github.com/deployster-go/deployster/pipeline/promotion/object"
 )
 
@@ -47,30 +47,46 @@ type Observed struct {
 	byPlace map[string]*stage
 }
 
+// Stage is a stage of objects.
+type Stage struct {
+	Place   string
+	Objects []object.Object
+	Settle  time.Duration // how long an object must be well, and not be written, before that counts
+
+	// Source is where the objects are declared whose part is object.Path, and ValueIn the value that a
+	// commit has there. Both are nil if there are none.
+	Source  *definition.PullRequest
+	ValueIn func(ctx context.Context, commit string) (string, error)
+}
+
+// same reports whether two stages are observed in the same way.
+func (s *Stage) same(other *Stage) bool {
+	return s.Settle == other.Settle && reflect.DeepEqual(s.Objects, other.Objects) && reflect.DeepEqual(s.Source, other.Source)
+}
+
 // stage is one that is observed.
 type stage struct {
-	objects []object.Object
-	settle  time.Duration
-	end     func()
-	seen    *promotion.Sighting // nil before all were seen
+	Stage
+	end  func()
+	seen *promotion.Sighting // nil before all were seen
 }
 
 // New observes nothing yet.
 func New(o Options) *Observed { return &Observed{o, map[string]*stage{}} }
 
-// Use has the objects of a stage observed from now on, and no others. That an object is well counts
-// when it has been so for the settle time, in which nobody wrote it.
-func (o *Observed) Use(place string, objects []object.Object, settle time.Duration) {
-	if s := o.byPlace[place]; s != nil {
-		if s.settle == settle && reflect.DeepEqual(s.objects, objects) {
+// Use has the objects of a stage observed from now on, and no others.
+func (o *Observed) Use(of Stage) {
+	if s := o.byPlace[of.Place]; s != nil {
+		if s.same(&of) {
 			return
 		}
-		o.Leave(place)
+		o.Leave(of.Place)
 	}
-	s := &stage{objects: slices.Clone(objects), settle: settle}
-	o.byPlace[place] = s
+	s := &stage{Stage: of}
+	s.Objects = slices.Clone(of.Objects)
+	o.byPlace[of.Place] = s
 	s.end = o.Go(func(ctx context.Context) func() {
-		o.observe(ctx, place, s)
+		o.observe(ctx, s)
 		return func() {}
 	})
 }
@@ -93,26 +109,18 @@ func (o *Observed) Seen(place string) (seen promotion.Sighting, ok bool) {
 }
 
 // observe watches the objects of a stage until ctx ends.
-func (o *Observed) observe(ctx context.Context, place string, s *stage) {
-	var mu sync.Mutex
-	shown := make([]steady, len(s.objects))
-	changed := make(chan struct{}, 1)
-	for i := range s.objects {
-		of := &s.objects[i]
-		shown[i].settle = s.settle
+func (o *Observed) observe(ctx context.Context, s *stage) {
+	w := newWatching(&s.Stage)
+	defer w.asking.Wait()
+	for i := range s.Objects {
+		of := &s.Objects[i]
 		group, version := of.GroupVersion()
 		leave := o.Watcher.Watch(kubewatch.Object{Cluster: of.Cluster, Group: group, Version: version, Kind: of.Kind, Namespace: of.Namespace, Name: of.Name}, func(live map[string]any, err error) {
 			r := of.Read(live)
 			if err != nil {
 				r = object.Unseen(err)
 			}
-			mu.Lock()
-			defer mu.Unlock()
-			shown[i].says(r, time.Now())
-			select {
-			case changed <- struct{}{}:
-			default:
-			}
+			w.says(ctx, i, r)
 		})
 		defer leave()
 	}
@@ -122,25 +130,18 @@ func (o *Observed) observe(ctx context.Context, place string, s *stage) {
 		select {
 		case <-ctx.Done():
 			return
-		case <-changed:
+		case <-w.changed:
 		case <-due:
 		}
-		now, readings := time.Now(), make([]*object.Reading, len(shown))
-		var again time.Time
-		mu.Lock()
-		for i := range shown {
-			var at time.Time
-			readings[i], at = shown[i].at(now)
-			again = sooner(again, at)
-		}
-		mu.Unlock()
-		if seen, all := sighting(s.objects, readings); all {
+		now := time.Now()
+		readings, again := w.at(now)
+		if seen, all := sighting(s.Objects, readings); all {
 			tell, at := last.next(seen, now)
 			again = sooner(again, at)
 			if tell {
 				o.Post(func() {
 					s.seen = &seen
-					o.Changed(place)
+					o.Changed(s.Place)
 				})
 			}
 		}

@@ -111,7 +111,7 @@ func TestAStageRunsWhatItsObjectsSay(t *testing.T) {
 	prod := []object.Object{
 		{Cluster: "east", Kind: "Kustomization", Namespace: "flux", Name: "shop"}, {Cluster: "west", Kind: "Deployment", Namespace: "shop", Name: "web"},
 	}
-	o.Use("prod", prod, 0)
+	o.Use(clusters.Stage{Place: "prod", Objects: prod})
 	o.sees("prod", "east/flux/Kustomization/shop= (it does not exist) west/shop/Deployment/web= (it does not exist) all=<nil>")
 	east.Put("kustomizations/flux/shop", fmt.Sprintf(flux, "41", "False"))
 	west.Put("deployments/shop/web", rolled)
@@ -124,10 +124,10 @@ func TestAStageRunsWhatItsObjectsSay(t *testing.T) {
 	o.sees("prod", "all=42")
 
 	// Two stages with the same object share what watches it, and each ends its own part.
-	o.Use("other", prod[:1], 0)
+	o.Use(clusters.Stage{Place: "other", Objects: prod[:1]})
 	o.sees("other", "east/flux/Kustomization/shop=42 all=42")
 	o.watches(2, 2)
-	o.Use("prod", []object.Object{{Cluster: "north", Kind: "Site", APIVersion: "acme.example/v1", Name: "shop"}}, 0)
+	o.Use(clusters.Stage{Place: "prod", Objects: []object.Object{{Cluster: "north", Kind: "Site", APIVersion: "acme.example/v1", Name: "shop"}}})
 	_, ok := o.Seen("prod")
 	assert.False(t, ok, "another object is known before it was seen")
 	o.sees("prod", "north/Site.acme.example/shop=? (cluster north: find out how it is reached: there is no cluster north in the inventory)")

@@ -2,6 +2,7 @@ package clusters_test
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/deployster-go/deployster/control/clusters"
 	"github.com/deployster-go/deployster/internal/kubewatch"
+	"github.com/deployster-go/deployster/pipeline/promotion/definition"
 	"github.com/deployster-go/deployster/pipeline/promotion/object"
 )
 
@@ -39,6 +41,11 @@ func (w *written) writes(after time.Duration, object map[string]any) {
 // observed runs a test whose stage is one object.
 func observed(t *testing.T, of object.Object, settle time.Duration, test func(w *written)) {
 	t.Helper()
+	observedStage(t, clusters.Stage{Objects: []object.Object{of}, Settle: settle}, test)
+}
+
+func observedStage(t *testing.T, of clusters.Stage, test func(w *written)) {
+	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		w := &written{T: t, began: time.Now()}
 		var o *clusters.Observed
@@ -58,7 +65,8 @@ func observed(t *testing.T, of object.Object, settle time.Duration, test func(w 
 				w.told = append(w.told, time.Since(w.began).String()+" "+words(seen))
 			},
 		})
-		o.Use("dev", []object.Object{of}, settle)
+		of.Place = "dev"
+		o.Use(of)
 		synctest.Wait()
 		test(w)
 		o.Leave("dev")
@@ -126,6 +134,50 @@ func TestWhatIsWorseIsToldAtOnce(t *testing.T) {
 		w.tells("0s "+is+"1 all=1", "1s "+is+"1 unwell (its condition Ready is False: Tested) all=<nil>")
 		<-time.After(time.Minute)
 		w.tells("6s " + is + "1 all=1")
+	})
+}
+
+// Where all stages are in one repository, its commits come to all of them: what counts is the value that a
+// commit has for the stage.
+func TestACommitIsReadForTheValueThatItHas(t *testing.T) {
+	const is = "dev/flux/Kustomization/shop="
+	has, asked := map[string]string{"aa1": "1", "aa2": "1", "aa3": "2"}, []string{}
+	of := shop
+	of.Part = object.Path
+	stage := clusters.Stage{Objects: []object.Object{of}, Source: &definition.PullRequest{File: "dev.yaml", Value: "tag"}}
+	stage.ValueIn = func(_ context.Context, commit string) (string, error) {
+		asked = append(asked, commit)
+		<-time.After(time.Second)
+		if has[commit] == "gone" {
+			return "", errors.New("connection refused")
+		}
+		return has[commit], nil
+	}
+	at := func(commit, ready string) map[string]any {
+		return flux(1, 1, "main@sha1:"+commit, "main@sha1:"+commit, ready)
+	}
+	observedStage(t, stage, func(w *written) {
+		w.writes(0, at("aa1", "True"))
+		w.tells()
+		w.writes(2*time.Second, at("aa2", "True")) // changes another stage only
+		<-time.After(10 * time.Second)
+		w.tells("1s " + is + "1 all=1")
+		w.writes(0, at("aa3", "True"))
+		w.writes(500*time.Millisecond, at("aa3", "False")) // before its value is known
+		<-time.After(10 * time.Second)
+		w.tells("13s " + is + "2 unwell (its condition Ready is False: Tested) all=<nil>")
+
+		has["aa4"], has["aa5"] = "gone", ""
+		w.writes(0, at("aa4", "True"))
+		<-time.After(5 * time.Second)
+		w.tells("23.5s " + is + "? (connection refused) all=<nil>")
+		has["aa4"] = "3"
+		<-time.After(time.Minute)
+		w.tells("54.5s " + is + "3 all=3")
+		w.writes(0, at("aa5", "True"))
+		<-time.After(5 * time.Second)
+		w.tells("1m28.5s " + is + "? (what commit aa5 has at tag of dev.yaml is no text or number that can be a revision) all=<nil>")
+		assert.Equal(t, []string{"aa1", "aa2", "aa3", "aa4", "aa4", "aa5"}, asked)
 	})
 }
 

@@ -16,6 +16,7 @@ import (
 	"github.com/deployster-go/deployster/internal/pullrequest/forgetest"
 	"github.com/deployster-go/deployster/pipeline/promotion"
 	"github.com/deployster-go/deployster/pipeline/promotion/definition"
+	"github.com/deployster-go/deployster/pipeline/promotion/object"
 )
 
 // proposing is a world whose stages but the first propose to a repository. That is outside of
@@ -375,5 +376,47 @@ func TestANewerRevisionTakesThePlaceOfWhatIsProposed(t *testing.T) {
 		require.Equal(t, []int{2}, open(f))
 		assert.Len(t, f.Pulls(), 2)
 		assert.Equal(t, "Promote staging to revision 3", f.Pulls()[1].Title)
+	})
+}
+
+// All stages are in one repository, as is usual with Flux: each commit comes to all of them, and what counts
+// is the value that the file of a stage has.
+func TestAMergeForOneStageIsNoNewRevisionOfTheOthers(t *testing.T) {
+	f := forgetest.New(t, "gitea", map[string]string{"dev.yaml": "tag: \"1\"\n", "prod.yaml": "tag: \"0\"\n"})
+	workspace := t.TempDir()
+	place(t, workspace, "secrets/token", forgetest.Token)
+	synctest.Test(t, func(t *testing.T) {
+		flux := &fleet{runs: map[string]string{}, unwell: map[string]bool{}, gone: map[string]bool{}, viewers: map[int]func(){}}
+		pulls := func() {
+			flux.set(func() { flux.runs["dev"], flux.runs["prod"] = "main@sha1:"+f.Head("main"), "main@sha1:"+f.Head("main") })
+			reconciletest.Wait(3 * time.Minute)
+		}
+		w := newWorld(t, reconciletest.InMemory(t))
+		w.workspace, w.clusters, w.stages = workspace, flux, []string{"dev", "prod"}
+		w.define(single(), proposes(f), func(d *definition.Definition) {
+			for i := range d.Stages {
+				s := &d.Stages[i]
+				s.Environment, s.Objects = "objects:shop/"+s.Name, []object.Object{{Cluster: s.Name, Kind: "Kustomization", Namespace: "flux-system", Name: "shop", Part: object.Path}}
+			}
+			d.Stages[0].Source = &definition.PullRequest{Repository: f.Address(), File: "dev.yaml", Value: "tag", TokenFile: "secrets/token"}
+		})
+		p := w.start()
+		pulls()
+		assert.Equal(t, []int{1}, open(f))
+		f.Commit("main", map[string]string{"README": "read me"}, "")
+		pulls()
+		assert.Zero(t, w.count(promotion.StageFinished, "prod", "1"), "nobody has merged it")
+		f.Merge(1)
+		pulls()
+		w.finished("1", "prod")
+		f.Commit("main", map[string]string{"README": "read me again"}, "")
+		pulls()
+		assert.Equal(t, 1, w.count(promotion.RunStarted, "", ""), "a merge is no new revision")
+		f.Commit("main", map[string]string{"dev.yaml": "tag: \"2\"\n"}, "")
+		pulls()
+		assert.Equal(t, []int{2}, open(f))
+		assert.Equal(t, "tag: \"2\"\n", f.Show("deployster/shop/prod", "prod.yaml"))
+		p.end()
+		synctest.Wait()
 	})
 }

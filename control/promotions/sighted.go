@@ -1,8 +1,10 @@
 package promotions
 
 import (
+	"context"
 	"slices"
 
+	"github.com/deployster-go/deployster/control/clusters"
 	"github.com/deployster-go/deployster/control/targets"
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/pipeline/promotion"
@@ -30,7 +32,7 @@ func (c *Controller) observeSighted(s *promotion.State, all promotion.Observed) 
 				Pipeline: name, Name: stage.Name, Place: stage.Environment, Targets: *stage.Targets, Variable: s.Definition().Promotion.Variable, Candidates: s.Candidates(i, all),
 			})
 		case stage.Targets == nil && c.objects != nil:
-			c.objects.Use(stage.Environment, stage.Objects, stage.Settles())
+			c.objects.Use(c.objectsOf(name, stage))
 		}
 		if !slices.Contains(c.sighted[name], stage.Environment) {
 			c.sighted[name] = append(c.sighted[name], stage.Environment)
@@ -47,6 +49,22 @@ func (c *Controller) observeSighted(s *promotion.State, all promotion.Observed) 
 		}
 		all[stage.Environment] = o
 	}
+}
+
+// objectsOf is how a stage of objects is observed.
+func (c *Controller) objectsOf(pipeline string, stage *definition.Stage) clusters.Stage {
+	s := clusters.Stage{Place: stage.Environment, Objects: stage.Objects, Settle: stage.Settles()}
+	if source := stage.ReadsSource(); source != nil {
+		s.Source = source
+		s.ValueIn = func(ctx context.Context, commit string) (string, error) {
+			place, err := c.placeOf(pipeline, source)
+			if err != nil {
+				return "", err
+			}
+			return c.pulls.ValueIn(ctx, place, commit)
+		}
+	}
+	return s
 }
 
 // sees is what a stage that is no environment was seen to run; ok is false where that is not known.

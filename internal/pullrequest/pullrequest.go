@@ -5,6 +5,7 @@
 package pullrequest
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -193,6 +194,7 @@ type session struct {
 	provider   *provider.Client
 	leave      []func()
 	may        func(context.Context) error
+	where      string                   // it reads, as errors say it; "" is the base branch
 	hide       func(text string) string // leaves the token out
 }
 
@@ -424,7 +426,7 @@ func (s *session) set(c *remote.Commit, revision string) (map[string][]byte, err
 
 // at is an error with the value that it is of.
 func (s *session) at(v Value, err error) error {
-	return fmt.Errorf("value %s of file %s on branch %s: %w", v.Path, v.File, s.Base, err)
+	return fmt.Errorf("value %s of file %s %s: %w", v.Path, v.File, cmp.Or(s.where, "on branch "+s.Base), err)
 }
 
 func (v Value) get(content []byte) (string, error) {

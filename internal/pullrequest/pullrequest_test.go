@@ -393,6 +393,24 @@ func TestTheValueOfTheBaseBranchIsRead(t *testing.T) {
 	})
 }
 
+func TestTheValueOfACommitIsRead(t *testing.T) {
+	once(t, func(w *world) {
+		first := w.forge.Head("main")
+		w.forge.Commit("main", map[string]string{file: after("2")}, "")
+		w.forge.Commit("main", map[string]string{"README": "read it again"}, "")
+		for commit, want := range map[string]string{first: "1", w.forge.Head("main"): "2"} {
+			got, err := w.client.ValueIn(w.Context(), w.place, commit)
+			require.NoError(w, err)
+			assert.Equal(w, want, got)
+		}
+		_, err := w.client.ValueIn(w.Context(), w.place, strings.Repeat("ab", 20))
+		assert.Error(w, err, "of a commit that is not there")
+		w.forge.Commit("main", map[string]string{file: "image: {}\n"}, "")
+		_, err = w.client.ValueIn(w.Context(), w.place, w.forge.Head("main"))
+		assert.ErrorContains(w, err, "of file "+file+" in commit "+w.forge.Head("main")[:10])
+	})
+}
+
 // Somebody merges between the moment at which the branches are read and that at which the pull
 // requests are: that is not taken for something reverted.
 func TestWhatIsMergedAtTheSameTimeIsNotProposedAgain(t *testing.T) {

@@ -39,7 +39,7 @@ type Observation struct {
 
 	Suspended []string // objects that their controllers leave as they are
 
-	Asked   []string  // revisions of which it was asked whether it runs them; empty is whatever it runs
+	Asked []string // revisions of which it was asked whether it runs them; empty is whatever it runs
 
 	Begun map[string]Begun // deployments by promotions, by the key of the step
 

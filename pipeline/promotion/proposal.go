@@ -165,7 +165,7 @@ func (s *State) Unwanted(o Observed, now time.Time) (all []Proposal) {
 // wants reports whether what a promotion proposed at a place is still to be there.
 func (s *State) wants(place string, open proposal) bool {
 	i := s.definition.Index(open.promotion.Stage)
-	if i < 0 || open.promotion.Status == Superseded {
+	if status := open.promotion.Status; i < 0 || status == Superseded || status == Finished { // finished without it
 		return false
 	}
 	now := s.definition.Stages[i].PullRequest

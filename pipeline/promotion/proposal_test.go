@@ -110,6 +110,19 @@ func TestANewerRevisionWithdrawsWhatItDoesNotReplace(t *testing.T) {
 	w.unwanted(t)
 }
 
+// Somebody else may bring the revision while what is proposed is open: it is of no use then.
+func TestWhatComesWithoutItsProposalWithdrawsIt(t *testing.T) {
+	w := coming(t, proposes)
+	w.dies = true
+	w.proposed(w.only("b", "2"))
+	w.runs("b", "2")
+	w.nothing("b", promotion.There)
+	for _, p := range w.unwanted(t, "deployster/b") {
+		w.record(w.state.Withdrew(p)...)
+	}
+	w.unwanted(t)
+}
+
 func TestANewerRevisionAtTheSameStageTakesThePlace(t *testing.T) {
 	w := coming(t, proposes)
 	w.proposed(w.only("b", "2"))

@@ -334,8 +334,10 @@ func (s *State) applyStage(e deploylog.Event, p Payload) {
 		pr.Merged, pr.Answer = e.CreatedAt, p.Answer
 		return
 	case StageFinished:
+		if !pr.open() {
+			s.settled(pr)
+		}
 		pr.Status, pr.Cause, pr.Failures = Finished, "", 0
-		s.settled(pr)
 	case StageFailed:
 		pr.Status, pr.Cause, pr.Declined = Failed, p.Cause, p.Declined
 		pr.Failures++

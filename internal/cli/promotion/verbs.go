@@ -67,6 +67,9 @@ func moved(ctx context.Context, a *app.App, l *Levels, name string, err error) (
 
 func apply(ctx context.Context, a *app.App, l *Levels, log deploylog.Log, c promotion.Define, yes bool) error {
 	name := c.Definition.Name
+	for _, text := range c.Definition.Warnings() {
+		fmt.Fprintf(a.Err, "warning: %s\n", phrase.Plain(text))
+	}
 	same := false
 	if l.Is(name) {
 		err := l.Ask(name, func(s *promotion.State) error {

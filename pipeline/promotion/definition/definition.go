@@ -66,6 +66,7 @@ type Stage struct {
 	Environment string           `json:"environment"`       // of a stage that is none, what it is known as instead
 	Targets     *Targets         `json:"targets,omitempty"` // nil of one that is not on hosts
 	Objects     []object.Object  `json:"objects,omitempty"` // in clusters; none of one that is something else
+	Source      *PullRequest     `json:"source,omitempty"`  // where the objects are declared; only its repository, value and token
 	SettleFor   *Duration        `json:"settle_for,omitempty"`
 	Soak        Duration         `json:"soak,omitempty"` // how long it must have run a revision before that goes on
 	KeepUntil   KeepUntil        `json:"keep_until,omitempty"`

@@ -54,24 +54,28 @@ func TestAStageIsObjectsInClusters(t *testing.T) {
 func TestAnObjectThatCannotBeReadIsRefused(t *testing.T) {
 	for stage, want := range map[string]string{
 		`{name: x, objects: []}`: "names no object",
-		`{name: x, objects: [{cluster: c, kind: Kustomization, name: a}]}`:                                                                                     "has no namespace",
-		`{name: x, objects: [{kind: Kustomization, namespace: n, name: a}]}`:                                                                                   "has no cluster",
-		`{name: x, objects: [{cluster: c, kind: Kustomisation, namespace: n, name: a}]}`:                                                                       "did you mean \"Kustomization\"",
-		`{name: x, objects: [{cluster: c, kind: Site, namespace: n, name: a}]}`:                                                                                "needs api_version",
-		`{name: x, objects: [{cluster: c, kind: Secret, api_version: v1, namespace: n, name: a, revision: .data.a}]}`:                                          "a Secret is not read",
-		`{name: x, objects: [{cluster: c, kind: Kustomization, namespace: N, name: a}]}`:                                                                       "cannot be a namespace",
-		`{name: x, objects: [{cluster: c, kind: Kustomization, namespace: n, name: ../a}]}`:                                                                    "cannot be the name of an object",
-		`{name: x, objects: [{cluster: c, kind: Kustomization, api_version: flux, namespace: n, name: a}]}`:                                                    "write GROUP/VERSION",
-		`{name: x, objects: [{cluster: c, kind: Kustomization, namespace: n, name: a, revision: ..a}]}`:                                                        "without ..",
-		`{name: x, objects: [{cluster: c, kind: Kustomization, namespace: n, name: a, ready: "{.a}x"}]}`:                                                       "one JSONPath",
-		`{name: x, objects: [{cluster: c, kind: Kustomization, namespace: n, name: a, part: tags}]}`:                                                           "did you mean \"tag\"",
-		`{name: x, objects: [{cluster: c, kind: Kustomization, namespace: n, name: a}, {cluster: c, kind: Kustomization, namespace: n, name: a, part: name}]}`: "c/n/Kustomization/a is already an object of a stage, at 3:",
-		`{name: x, environment: e, objects: [{cluster: c, kind: Kustomization, namespace: n, name: a}]}`:                                                       "and not both",
-		`{name: x, manifest: m.yaml, hosts: a, revision: resources.a.b, objects: [{cluster: c, kind: Kustomization, namespace: n, name: a}]}`:                  "and not both",
-		`{name: x, check_every: 5s, objects: [{cluster: c, kind: Kustomization, namespace: n, name: a}]}`:                                                      "is of a stage that is a manifest on hosts",
-		`{name: x, environment: e, settle_for: 5s}`:                                                                                                            "is of a stage of objects in clusters; how long the first stage must have run a revision is promotion.settle_for",
-		`{name: x, objects: [{cluster: c, kind: Kustomization, namespace: n, name: b}], settle_for: 1h}`:                                                       "10m",
-		`{name: x, objects: [{cluster: c, kind: Kustomization, namespace: n, name: b}], manual: true}`:                                                         "nothing is promoted to the first stage",
+		`{name: x, objects: [{cluster: c, kind: Kustomization, name: a}]}`:                                                                                                                "has no namespace",
+		`{name: x, objects: [{kind: Kustomization, namespace: n, name: a}]}`:                                                                                                              "has no cluster",
+		`{name: x, objects: [{cluster: c, kind: Kustomisation, namespace: n, name: a}]}`:                                                                                                  "did you mean \"Kustomization\"",
+		`{name: x, objects: [{cluster: c, kind: Site, namespace: n, name: a}]}`:                                                                                                           "needs api_version",
+		`{name: x, objects: [{cluster: c, kind: Secret, api_version: v1, namespace: n, name: a, revision: .data.a}]}`:                                                                     "a Secret is not read",
+		`{name: x, objects: [{cluster: c, kind: Kustomization, namespace: N, name: a}]}`:                                                                                                  "cannot be a namespace",
+		`{name: x, objects: [{cluster: c, kind: Kustomization, namespace: n, name: ../a}]}`:                                                                                               "cannot be the name of an object",
+		`{name: x, objects: [{cluster: c, kind: Kustomization, api_version: flux, namespace: n, name: a}]}`:                                                                               "write GROUP/VERSION",
+		`{name: x, objects: [{cluster: c, kind: Kustomization, namespace: n, name: a, revision: ..a}]}`:                                                                                   "without ..",
+		`{name: x, objects: [{cluster: c, kind: Kustomization, namespace: n, name: a, ready: "{.a}x"}]}`:                                                                                  "one JSONPath",
+		`{name: x, objects: [{cluster: c, kind: Kustomization, namespace: n, name: a, part: tags}]}`:                                                                                      "did you mean \"tag\"",
+		`{name: x, objects: [{cluster: c, kind: Kustomization, namespace: n, name: a}, {cluster: c, kind: Kustomization, namespace: n, name: a, part: name}]}`:                            "c/n/Kustomization/a is already an object of a stage, at 3:",
+		`{name: x, environment: e, objects: [{cluster: c, kind: Kustomization, namespace: n, name: a}]}`:                                                                                  "and not both",
+		`{name: x, manifest: m.yaml, hosts: a, revision: resources.a.b, objects: [{cluster: c, kind: Kustomization, namespace: n, name: a}]}`:                                             "and not both",
+		`{name: x, check_every: 5s, objects: [{cluster: c, kind: Kustomization, namespace: n, name: a}]}`:                                                                                 "is of a stage that is a manifest on hosts",
+		`{name: x, objects: [{cluster: c, kind: Kustomization, namespace: n, name: a, part: path}]}`:                                                                                      "write source: {repository",
+		`{name: x, objects: [{cluster: c, kind: Kustomization, namespace: n, name: a}], source: {repository: https://g.example/a.git, file: a.yaml, value: tag}}`:                         "the stage has none",
+		`{name: x, objects: [{cluster: c, kind: Kustomization, namespace: n, name: a, part: path}], source: {repository: https://g.example/a.git, file: ../a.yaml, value: tag}}`:          "within the repository",
+		`{name: x, objects: [{cluster: c, kind: Kustomization, namespace: n, name: a, part: path}], source: {repository: https://g.example/a.git, file: a.yaml, value: tag, base: main}}`: "base",
+		`{name: x, environment: e, settle_for: 5s}`:                                                                                                                                       "is of a stage of objects in clusters; how long the first stage must have run a revision is promotion.settle_for",
+		`{name: x, objects: [{cluster: c, kind: Kustomization, namespace: n, name: b}], settle_for: 1h}`:                                                                                  "10m",
+		`{name: x, objects: [{cluster: c, kind: Kustomization, namespace: n, name: b}], manual: true}`:                                                                                    "nothing is promoted to the first stage",
 	} {
 		_, err := definition.Parse("shop.yaml", []byte("pipeline: shop\nstages:\n  - "+stage+"\n  - {name: prod, environment: shop/prod}\npromotion: {policy: single}\n"))
 		refused(t, stage, err, want)
@@ -99,4 +103,21 @@ func TestTheSchemaOfObjectsAgrees(t *testing.T) {
 		_, err := definition.Parse("p.yaml", []byte(file))
 		return err
 	})
+}
+
+func TestStagesInOneRepositoryAreWarnedOf(t *testing.T) {
+	read := func(part, repository string) []string {
+		t.Helper()
+		pull := func(name, repository string) string {
+			return "  - {name: " + name + ", objects: [{cluster: " + name + ", kind: Kustomization, namespace: n, name: a" + part + "}], strategy: pull-request, pull_request: {repository: " + repository + ", file: " + name + ".yaml, value: tag, provider: none}}\n"
+		}
+		d, err := definition.Parse("shop.yaml", []byte("pipeline: shop\nstages:\n  - {name: dev, environment: dev}\n"+pull("staging", "https://git.example/acme/fleet.git")+pull("prod", repository)+"promotion: {policy: single}\n"))
+		require.NoError(t, err)
+		return d.Warnings()
+	}
+	all := read("", "https://git.example/acme/fleet")
+	require.Len(t, all, 1)
+	assert.Contains(t, all[0], "stages staging and prod are in one repository")
+	assert.Empty(t, read("", "https://git.example/acme/other"))
+	assert.Empty(t, read(", part: path", "https://git.example/acme/fleet"))
 }

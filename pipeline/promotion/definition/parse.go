@@ -67,7 +67,7 @@ func Promotes(data []byte) bool {
 	})
 }
 
-var stageFields = slices.Concat([]string{"name", "environment", "settle_for", "soak", "keep_until", "manual", "approvals", "expires", "windows", "freezes", "strategy", "verify", "verify_timeout", "webhook", "pull_request"}, []string{"objects"}, targetsFields)
+var stageFields = slices.Concat([]string{"name", "environment", "source", "settle_for", "soak", "keep_until", "manual", "approvals", "expires", "windows", "freezes", "strategy", "verify", "verify_timeout", "webhook", "pull_request"}, []string{"objects"}, targetsFields)
 
 // Parse reads a definition; name is what its messages call the file. It fails with a
 // *yamlfile.Error that holds every problem of the file.
@@ -206,6 +206,10 @@ func (p *parser) stage(n *yamlfile.Node) {
 		p.readEnvironment(n, fields, &s)
 	}
 	p.waits(fields, &s)
+	if at := fields["source"]; at != nil {
+		s.Source = readSource(at)
+	}
+	p.needsSource(n, fields, &s)
 	p.needsStrategy(n, &s)
 	p.definition.Stages = append(p.definition.Stages, s)
 }

@@ -133,6 +133,7 @@ func (p *parser) readPullRequest(n *yamlfile.Node, s *Stage) *PullRequest {
 	}
 	to := &PullRequest{Base: DefaultBase, Branch: "deployster/" + p.definition.Name + "/" + place, Timeout: DefaultMergeTime, CheckEvery: DefaultCheckEvery}
 	readPlace(n, fields, to)
+	readProvider(n, fields, to)
 	readValues(n, fields, to)
 	readToken(n, fields, to)
 	branchAt := n
@@ -251,6 +252,9 @@ func readPlace(n *yamlfile.Node, fields map[string]*yamlfile.Node, to *PullReque
 		to.Repository = text
 		failURL(at, text, "https://git.example/acme/deploy.git")
 	}
+}
+
+func readProvider(n *yamlfile.Node, fields map[string]*yamlfile.Node, to *PullRequest) {
 	if at := fields["provider"]; at == nil {
 		n.Fail("it has no provider, who keeps the repository: github, gitlab, gitea or bitbucket; none pushes the branch only")
 	} else if text, ok := at.Line("a provider", maxName); ok && !slices.Contains(providers, text) {

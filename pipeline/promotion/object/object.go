@@ -37,11 +37,12 @@ const (
 	Commit  Part = "commit"  // the digest without the algorithm
 	Tag     Part = "tag"     // the tag of an image, or its digest if it has no tag
 	Version Part = "version" // the version of a chart without build metadata: 1.0.0 of 1.0.0+78f492005649
+	Path    Part = "path"    // the value that a file of the repository has at the commit; Read gives the commit
 )
 
 // Parts are the names of those that a definition may give.
 func Parts() []string {
-	return []string{string(Name), string(Digest), string(Commit), string(Tag), string(Version)}
+	return []string{string(Name), string(Digest), string(Commit), string(Tag), string(Version), string(Path)}
 }
 
 // The kinds whose objects say by themselves what they run.
@@ -99,4 +100,10 @@ func (o *Object) String() string {
 func (o *Object) IsSecret() bool {
 	group, _ := o.GroupVersion()
 	return group == "" && strings.EqualFold(o.Kind, "Secret")
+}
+
+// RunsCommits reports whether the revision of the object is a commit of the repository that declares
+// it.
+func (o *Object) RunsCommits() bool {
+	return o.Revision == "" && o.Part != Path && (o.known(kustomization) || o.known(application))
 }

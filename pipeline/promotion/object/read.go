@@ -124,12 +124,20 @@ func (o *Object) revision(live map[string]any) (string, error) {
 	}
 	cut := part.of(text)
 	switch {
-	case !is, len(cut) > mostRevision, cut != phrase.Plain(cut), strings.TrimSpace(cut) != cut:
+	case !is, cut != "" && !IsRevision(cut):
 		return "", fmt.Errorf("what is at %s is no text or number that can be a revision", o.revisionPath(live))
 	case cut == "":
+		if part == Path {
+			part = Commit
+		}
 		return "", fmt.Errorf("%q at %s has no %s that could be the revision", phrase.Cut(phrase.Plain(text), mostRevision), o.revisionPath(live), part)
 	}
 	return cut, nil
+}
+
+// IsRevision reports whether a text can be a revision.
+func IsRevision(text string) bool {
+	return text != "" && len(text) <= mostRevision && text == phrase.Plain(text) && strings.TrimSpace(text) == text
 }
 
 // partByKind returns the part that counts if a definition names none.
@@ -200,7 +208,7 @@ func (p Part) of(text string) string {
 			return text
 		}
 		return digest
-	case Commit:
+	case Commit, Path:
 		if !has { // as Argo CD writes it
 			digest = text
 		}
