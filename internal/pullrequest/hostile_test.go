@@ -188,9 +188,27 @@ func TestAWrongTokenIsSaidSo(t *testing.T) {
 	w.refused("2", "the server does not know the token, or wants one (401): see token_file or token_env")
 	w.place.Base = "trunk"
 	require.NoError(t, os.WriteFile(filepath.Join(w.workspace, "token"), []byte(forgetest.Token), 0o600))
-	w.refused("2", "the repository has no branch trunk")
+	w.refused("2", "the repository has no branch trunk: create it, or name another one (base)")
 	w.place.Repository = w.forge.URL + "/acme/none.git"
 	w.refused("2", "")
+}
+
+func TestARepositoryThatCannotBeReadIsSaidSo(t *testing.T) {
+	w := newWorld(t, "github")
+	w.forge.Git("init", "-q", "--bare", "--object-format=sha256", "-b", "main", "../sha256.git")
+	w.place.Repository = w.forge.URL + "/acme/sha256.git"
+	tree := strings.TrimSpace(w.forge.Git("-C", "../sha256.git", "write-tree"))
+	commit := strings.TrimSpace(w.forge.Git("-C", "../sha256.git", "commit-tree", "-m", "first", tree))
+	w.forge.Git("-C", "../sha256.git", "update-ref", "refs/heads/main", commit)
+	w.refused("2", "the repository is one of SHA-256 (object-format=sha256), which Deployster cannot read: use one of SHA-1")
+	w.forge.Git("init", "-q", "--bare", "-b", "main", "../empty.git")
+	w.place.Repository = w.forge.URL + "/acme/empty.git"
+	w.refused("2", "the repository has no commit yet: make a first one on its base branch")
+	w.forge.Before(func(to http.ResponseWriter, _ *http.Request) bool {
+		_, _ = to.Write([]byte("<html>welcome</html>"))
+		return true
+	})
+	w.refused("2", "the server does not answer as git: check the URL (repository)")
 }
 
 // A pack that makes much of little is refused by package remote.

@@ -69,7 +69,7 @@ func New(t testing.TB, kind string, files map[string]string) *Forge {
 		if before != nil && before(w, r) {
 			return
 		}
-		if !strings.HasPrefix(r.URL.Path, "/acme/deploy.git/") {
+		if !strings.Contains(r.URL.Path, ".git/") {
 			f.api(w, r)
 			return
 		}

@@ -131,7 +131,7 @@ func blobOf(store *memory.Storage, hash plumbing.Hash, path string) (plumbing.Ha
 		last := i == len(parts)-1
 		switch {
 		case entry == nil:
-			return hash, fmt.Errorf("there is no %s in the repository", upTo)
+			return hash, fmt.Errorf("there is no %s in the repository: commit it, or name another file", upTo)
 		case entry.Mode == filemode.Symlink:
 			return hash, fmt.Errorf("%s is a symbolic link, which is not followed: name the file itself", upTo)
 		case entry.Mode == filemode.Submodule:

@@ -5,6 +5,7 @@
 package remote
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -16,6 +17,7 @@ import (
 	"time"
 
 	"github.com/go-git/go-git/v5/plumbing"
+	"github.com/go-git/go-git/v5/plumbing/format/pktline"
 	"github.com/go-git/go-git/v5/plumbing/protocol/packp"
 	"github.com/go-git/go-git/v5/plumbing/transport"
 	githttp "github.com/go-git/go-git/v5/plumbing/transport/http"
@@ -118,6 +120,7 @@ func (r *Repository) explained(err error) error {
 	var of *url.Error
 	var permanent *plumbing.PermanentError
 	var unexpected *plumbing.UnexpectedError
+	var data *packp.ErrUnexpectedData
 	switch {
 	case err == nil:
 		return nil
@@ -129,6 +132,10 @@ func (r *Repository) explained(err error) error {
 		until, _ := limit.Of(r.Now(), status.StatusCode(), status.Response.Header)
 		r.Limited(until)
 		return &limit.Error{Until: until}
+	case errors.As(err, &data) && bytes.Contains(data.Data, []byte("object-format=sha256")):
+		return errors.New("the repository is one of SHA-256 (object-format=sha256), which Deployster cannot read: use one of SHA-1, which git init makes by default")
+	case errors.As(err, &data), errors.Is(err, pktline.ErrInvalidPktLen):
+		return errors.New("the server does not answer as git: check the URL (repository)")
 	case errors.Is(err, transport.ErrEmptyRemoteRepository):
 		return errors.New("the repository has no commit yet: make a first one on its base branch")
 	case errors.Is(err, transport.ErrAuthenticationRequired):

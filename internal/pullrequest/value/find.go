@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -35,19 +36,29 @@ func (p Path) Get(file []byte) (string, error) {
 // read returns the documents of a file.
 func read(file []byte) (all []*yaml.Node, err error) {
 	if len(file) > MaxFile {
-		return nil, fmt.Errorf("it has %d bytes; at most %d are read", len(file), MaxFile)
+		return nil, fmt.Errorf("it has %d bytes; at most %d are read: keep the value in a smaller file", len(file), MaxFile)
 	}
 	if !utf8.Valid(file) {
-		return nil, errors.New("it is not text in UTF-8")
+		return nil, errors.New("it is not text in UTF-8: save it as that")
 	}
-	decoder := yaml.NewDecoder(bytes.NewReader(readable(file)))
+	if bytes.HasPrefix(file, []byte("version https://git-lfs.github.com/spec/")) {
+		return nil, errors.New("it is a pointer of Git LFS, so its contents are elsewhere: keep this file in git itself (git lfs untrack, then git add --renormalize)")
+	}
+	text, escapes := readable(file)
+	decoder := yaml.NewDecoder(bytes.NewReader(text))
 	for {
 		document := &yaml.Node{}
 		switch err := decoder.Decode(document); {
 		case errors.Is(err, io.EOF):
 			return all, nil
+		case err != nil && bytes.Contains(file, []byte("{{")):
+			line := 1 + bytes.Count(file[:bytes.Index(file, []byte("{{"))], []byte("\n"))
+			return nil, fmt.Errorf("it is a template ({{ in line %d), and no YAML before it is filled in: name the file that has its values, such as values.yaml", line)
 		case err != nil:
 			return nil, fmt.Errorf("it is neither YAML nor JSON: %w", err)
+		}
+		if escapes {
+			restore(file, document)
 		}
 		if all = append(all, document); len(all) > maxDocuments {
 			return nil, fmt.Errorf("it has more than %d documents of YAML (---): write fewer into one file", maxDocuments)
@@ -88,29 +99,41 @@ func (p Path) find(file []byte) (documents []*yaml.Node, target *yaml.Node, err 
 	case found == 0 && missing != nil:
 		return nil, nil, missing
 	case found == 0:
-		return nil, nil, errors.New("it is empty")
-	}
-	if target.Style == yaml.DoubleQuotedStyle && json.Valid(file) {
-		if start, end, err := place(file, target); err == nil {
-			_ = json.Unmarshal(file[start:end], &target.Value) // the document is valid, so each text is
-		}
+		return nil, nil, errors.New("it is empty: write a first value there")
 	}
 	return documents, target, nil
 }
 
 // readable returns the file with a version and with escapes that the reader of YAML knows. Every
-// byte stays at its place, so what is found there is at the same place of the file.
-func readable(file []byte) []byte {
+// byte stays at its place, so what is found there is at the same place of the file. It also reports
+// whether texts of JSON have other values than in the file.
+func readable(file []byte) (text []byte, escapes bool) {
 	if bytes.HasPrefix(file, []byte("%YAML 1.2")) || bytes.Contains(file, []byte("\n%YAML 1.2")) {
 		file = versions().ReplaceAll(file, []byte("${1}%YAML 1.1"))
 	}
 	if !bytes.ContainsRune(file, '\\') || !json.Valid(file) {
-		return file
+		return file, false
 	}
 	file = bytes.ReplaceAll(file, []byte(`\\`), []byte("\x00\x00"))
 	file = bytes.ReplaceAll(file, []byte(`\/`), []byte(`_/`))
 	file = surrogates().ReplaceAllFunc(file, func(escape []byte) []byte { return bytes.Repeat([]byte("_"), len(escape)) })
-	return bytes.ReplaceAll(file, []byte("\x00\x00"), []byte(`\\`))
+	return bytes.ReplaceAll(file, []byte("\x00\x00"), []byte(`\\`)), true
+}
+
+// restore gives the keys and texts of JSON the values that they have in the file.
+func restore(file []byte, document *yaml.Node) {
+	at := newCursor(file)
+	var visit func(*yaml.Node)
+	visit = func(n *yaml.Node) {
+		if n.Kind == yaml.ScalarNode && n.Style == yaml.DoubleQuotedStyle {
+			text := file[at.to(n.Line, n.Column):]
+			_ = json.Unmarshal(text[:closing(text, '"')], &n.Value) // the document is valid, so each text is
+		}
+		for _, child := range n.Content {
+			visit(child)
+		}
+	}
+	visit(document)
 }
 
 var (
@@ -152,7 +175,7 @@ func (p Path) walk(node *yaml.Node, steps []step, at string) (*yaml.Node, error)
 		return nil, err
 	}
 	if node.Kind != yaml.ScalarNode {
-		return nil, absentError{fmt.Sprintf("%s is %s, not one value (line %d)", at, kindOf(node), node.Line)}
+		return nil, absentError{fmt.Sprintf("%s is %s, not one value (line %d): lead the path further", at, kindOf(node), node.Line)}
 	}
 	return node, nil
 }
@@ -241,7 +264,7 @@ func (s step) value(node *yaml.Node, at string) (found *yaml.Node, err error) {
 			continue
 		}
 		if found != nil {
-			return nil, fmt.Errorf("%s has the key %q twice (lines %d and %d)", at, s.key, found.Line, node.Content[i].Line)
+			return nil, fmt.Errorf("%s has the key %q twice (lines %d and %d): remove one of them", at, s.key, found.Line, node.Content[i].Line)
 		}
 		found = node.Content[i+1]
 	}
@@ -249,6 +272,8 @@ func (s step) value(node *yaml.Node, at string) (found *yaml.Node, err error) {
 		meant := ""
 		if like := suggest.Closest(s.key, keys); like != "" {
 			meant = fmt.Sprintf("; did you mean %q?", like)
+		} else if slices.Contains(keys, "<<") {
+			meant = fmt.Sprintf(" of its own: others may have it, too, by the merge key <<; write %q into this mapping", s.key)
 		}
 		return nil, absentError{fmt.Sprintf("%s has no key %q (line %d)%s", at, s.key, node.Line, meant)}
 	}

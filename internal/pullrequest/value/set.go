@@ -23,6 +23,9 @@ func (p Path) Set(file []byte, to string) ([]byte, error) {
 	if valueOf(target) == to && target.Tag != "!!null" {
 		return slices.Clone(file), nil
 	}
+	if strings.Contains(target.Value, "{{") {
+		return nil, fmt.Errorf("%s (line %d): %.60q is filled in by a template: set the value that the template reads", p, target.Line, target.Value)
+	}
 	if err := encrypted(documents, target); err != nil {
 		return nil, fmt.Errorf("%s (line %d): %w", p, target.Line, err)
 	}
@@ -117,28 +120,41 @@ func closing(text []byte, quote byte) int {
 
 // offset is where a line and a column are, which count from 1, in characters. Lines end as in
 // YAML.
-func offset(file []byte, line, column int) int {
+func offset(file []byte, line, column int) int { return newCursor(file).to(line, column) }
+
+// cursor finds places of a file in order, so that it reads the file once.
+type cursor struct {
+	file             []byte
+	at, line, column int
+}
+
+func newCursor(file []byte) *cursor {
+	c := &cursor{file: file, line: 1, column: 1}
+	if bytes.HasPrefix(file, []byte("\ufeff")) {
+		c.at = len("\ufeff")
+	}
+	return c
+}
+
+// to moves on to a place, which is not before the last one.
+func (c *cursor) to(line, column int) int {
 	const (
 		nextLine           = '\u0085'
 		lineSeparator      = '\u2028'
 		paragraphSeparator = '\u2029'
 	)
-	at, l, c := 0, 1, 1
-	if bytes.HasPrefix(file, []byte("\ufeff")) {
-		at = len("\ufeff")
-	}
-	for at < len(file) && (l < line || c < column) {
-		r, size := utf8.DecodeRune(file[at:])
-		at += size
+	for c.at < len(c.file) && (c.line < line || c.column < column) {
+		r, size := utf8.DecodeRune(c.file[c.at:])
+		c.at += size
 		switch {
-		case r == '\r' && at < len(file) && file[at] == '\n':
+		case r == '\r' && c.at < len(c.file) && c.file[c.at] == '\n':
 		case r == '\n' || r == '\r' || r == nextLine || r == lineSeparator || r == paragraphSeparator:
-			l, c = l+1, 1
+			c.line, c.column = c.line+1, 1
 		default:
-			c++
+			c.column++
 		}
 	}
-	return at
+	return c.at
 }
 
 // sameBut reports whether two files have the same in all places but one.

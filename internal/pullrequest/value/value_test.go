@@ -46,6 +46,8 @@ func TestOnlyTheBytesOfTheValueChange(t *testing.T) {
 		"YAML 1.2":                        {"%YAML 1.2\n---\ntag: a\n", "tag", "b", "%YAML 1.2\n---\ntag: b\n"},
 		"escapes of JSON":                 {`{"u": "http:\/\/x\\/", "f": "\ud83d\ude00", "tag": "a\/b"}`, "tag", "c", `{"u": "http:\/\/x\\/", "f": "\ud83d\ude00", "tag": "c"}`},
 		"the same with escapes of JSON":   {`{"tag": "a\/\ud83d\ude00"}`, "tag", "a/😀", `{"tag": "a\/\ud83d\ude00"}`},
+		"a key with escapes of JSON":      {`{"a\/\ud83d\ude00": {"b\\": "1", "c\/d": [{"n\/m": "x\/y", "tag": "1"}]}}`, `["a/😀"]["c/d"][n/m=x/y].tag`, "2", `{"a\/\ud83d\ude00": {"b\\": "1", "c\/d": [{"n\/m": "x\/y", "tag": "2"}]}}`},
+		"a template elsewhere":            {"a: '{{ x }}'\nb: 1\n", "b", "2", "a: '{{ x }}'\nb: 2\n"},
 		"two lines in quotes":             {"a: \"x\n  y\"\nb: 1\n", "a", "z", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -66,7 +68,7 @@ func TestOnlyTheBytesOfTheValueChange(t *testing.T) {
 func TestWhatIsNotCertainIsRefused(t *testing.T) {
 	for name, c := range map[string]struct{ file, path, want string }{
 		"no such key":        {"image: {tag: 1}\n", "image.tog", `image has no key "tog" (line 1); did you mean "tag"?`},
-		"a mapping":          {"image: {tag: 1}\n", "image", "image is a mapping, not one value"},
+		"a mapping":          {"image: {tag: 1}\n", "image", "image is a mapping, not one value (line 1): lead the path further"},
 		"SOPS":               {"tag: a\nsops:\n  mac: m\n", "tag", "the file is encrypted by SOPS"},
 		"an encrypted value": {"tag: ENC[AES256_GCM,data:x]\nsops: {mac: m, mac_only_encrypted: true}\n", "tag", "the file is encrypted by SOPS"},
 		"an anchor's name":   {"- name: &web main\n  tag: a\n- name: *web\n  tag: b\n", "[name=web].tag", "no element of the file is [name=web]"},
@@ -75,21 +77,24 @@ func TestWhatIsNotCertainIsRefused(t *testing.T) {
 		"an anchor before":   {"a: &x {b: 1}\nc: *x\n", "a.b", "a has the anchor &x"},
 		"through an alias":   {"a: &x {b: 1}\nc: *x\n", "c.b", "c is the alias *x"},
 		"two documents":      {"a: 1\n---\na: 2\n", "a", "2 of its documents have a: begin the path with the document that is meant, such as [1].a"},
-		"a key twice":        {"a: 1\na: 2\n", "a", `has the key "a" twice`},
+		"a key twice":        {"a: 1\na: 2\n", "a", `has the key "a" twice (lines 1 and 2): remove one of them`},
 		"two elements":       {"- {name: a, v: 1}\n- {name: a, v: 2}\n", "[name=a].v", "several elements of the file are [name=a] (lines 1 and 2): name another member"},
 		"no document":        {"kind: A\n---\nkind: B\n", "[kind=C].a", "no document is [kind=C]"},
 		"no element":         {"- {name: a}\n", "[name=b].v", "no element of the file is [name=b]"},
 		"too few elements":   {"a: [1]\n", "a[1]", "a has 1 elements, so there is no a[1]"},
-		"a block":            {"a: |\n  x\n", "a", "written as a block"},
+		"a block":            {"a: |\n  x\n", "a", "it is written as a block (| or >): write it on one line"},
 		"a tag":              {"a: !!str 1\n", "a", "it has a tag of its own"},
 		"nothing":            {"a:\nb: 1\n", "a", "there is no value yet"},
-		"an empty file":      {"", "a", "it is empty"},
+		"an empty file":      {"", "a", "it is empty: write a first value there"},
 		"no YAML":            {"a: [\n", "a", "it is neither YAML nor JSON"},
-		"no text":            {"a: \xff\n", "a", "not text in UTF-8"},
+		"no text":            {"a: \xff\n", "a", "it is not text in UTF-8: save it as that"},
 		"more than one line": {"a: x\n  y\n", "a", "where it is written is not known for certain"},
 		"too large":          {strings.Repeat("#", value.MaxFile+1), "a", "at most"},
 		"many documents":     {"a: 1\n" + strings.Repeat("---\n", 1<<18), "a", "it has more than 10000 documents of YAML"},
-		"a merged key":       {"a: &x {b: 1}\nc:\n  <<: *x\n", "c.b", `c has no key "b"`},
+		"a merged key":       {"a: &x {b: 1}\nc:\n  <<: *x\n", "c.b", `c has no key "b" (line 3) of its own: others may have it, too, by the merge key <<; write "b" into this mapping`},
+		"a pointer of LFS":   {"version https://git-lfs.github.com/spec/v1\noid sha256:4d7a2146\nsize 12345\n", "a", "it is a pointer of Git LFS, so its contents are elsewhere: keep this file in git itself"},
+		"a template":         {"a: 1\n{{- if .Values.x }}\nb: 2\n{{- end }}\n", "a", "it is a template ({{ in line 2), and no YAML before it is filled in: name the file that has its values"},
+		"a value of one":     {"image: 'shop:{{ .Values.tag }}'\n", "image", `"shop:{{ .Values.tag }}" is filled in by a template: set the value that the template reads`},
 		"a value of no list": {"a: {b: 1}\n", "a[0]", "a is a mapping, not a list"},
 	} {
 		_, err := path(t, c.path).Set([]byte(c.file), "new")
