@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/deployster-go/deployster/internal/phrase"
 )
@@ -12,8 +13,18 @@ import (
 type Given struct {
 	By      string
 	Seq     int64
+	At      time.Time
 	Attempt int
 	Carries string // hash of what the revision carried
+}
+
+// Terms are what an approval must be of to count.
+type Terms struct {
+	Needed  int // approvals; 0 is 1
+	Attempt int
+	Carries string // hash of what the revision carries
+
+	Void func(Given) (cause string) // of one that does not count for another reason; may be nil
 }
 
 // Standing is how far the approval of a revision is.
@@ -31,28 +42,30 @@ type Void struct {
 	Cause string `json:"cause"`
 }
 
-// Of is the standing of a revision in an attempt, that carries this. An identity counts once.
-func Of(given []Given, needed, attempt int, carries string) Standing {
-	s := Standing{Needed: max(1, needed), By: []string{}, Carries: carries}
+// Of is the standing of a revision for which these approvals were given. An identity counts once.
+func (t Terms) Of(given []Given) Standing {
+	s := Standing{Needed: max(1, t.Needed), By: []string{}, Carries: t.Carries}
 	for _, g := range given {
-		if g.void(attempt, carries) == "" && !slices.Contains(s.By, g.By) {
+		if t.void(g) == "" && !slices.Contains(s.By, g.By) {
 			s.By = append(s.By, g.By)
 		}
 	}
 	for i, g := range given {
 		repeated := slices.ContainsFunc(given[i+1:], func(later Given) bool { return later.By == g.By })
-		if cause := g.void(attempt, carries); cause != "" && !repeated && !slices.Contains(s.By, g.By) {
+		if cause := t.void(g); cause != "" && !repeated && !slices.Contains(s.By, g.By) {
 			s.Void = append(s.Void, Void{g.By, g.Seq, cause})
 		}
 	}
 	return s
 }
 
-func (g Given) void(attempt int, carries string) (cause string) {
+func (t Terms) void(g Given) (cause string) {
 	switch {
-	case g.Attempt != attempt:
+	case g.Attempt != t.Attempt:
 		return "the revision was retried since"
-	case g.Carries != carries:
+	case t.Void != nil && t.Void(g) != "":
+		return t.Void(g)
+	case g.Carries != t.Carries:
 		return "what the revision carries has changed since"
 	default:
 		return ""

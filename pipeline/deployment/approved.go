@@ -40,7 +40,7 @@ func (d *Deployment) Approve(stage deploylog.Target, g approval.Given) {
 
 // Approval is how far the approval at a stage is.
 func (d *Deployment) Approval(stage *StageLayout) approval.Standing {
-	return approval.Of(d.Approvals[stage.Target], stage.Approval.Approvals, d.Attempt, d.Carried())
+	return approval.Terms{Needed: stage.Approval.Approvals, Attempt: d.Attempt, Carries: d.Carried()}.Of(d.Approvals[stage.Target])
 }
 
 // ApprovedAt is the first stage at which the deployment was approved, and the event that did

@@ -20,13 +20,6 @@ import (
 // that, until it expires, and once for each identity. A rejection keeps the revision from the
 // stage, and makes the approvals before it void.
 
-// Approval is that somebody approved a revision at a stage.
-type Approval struct {
-	By    string
-	Event int64
-	At    time.Time
-}
-
 // rejection is that somebody decided that a revision does not come to a stage.
 type rejection struct {
 	revision, by, reason string
@@ -48,11 +41,15 @@ func (s *State) applyApproval(stage string, e deploylog.Event, p Payload) (is bo
 			s.keys.Use(*p.Approval.Signature)
 		}
 		if s.approvals[stage] == nil {
-			s.approvals[stage] = map[string][]Approval{}
+			s.approvals[stage] = map[string][]approval.Given{}
 		}
 		given := s.approvals[stage][e.Revision]
-		given = slices.DeleteFunc(given, func(a Approval) bool { return a.By == p.By }) // the last counts
-		s.approvals[stage][e.Revision] = append(given, Approval{By: p.By, Event: e.Seq, At: e.CreatedAt})
+		given = slices.DeleteFunc(given, func(g approval.Given) bool { return g.By == p.By }) // the last counts
+		of := approval.Given{By: p.By, Seq: e.Seq, At: e.CreatedAt}
+		if p.Approval != nil {
+			of.Carries = p.Approval.Carries
+		}
+		s.approvals[stage][e.Revision] = append(given, of)
 	case Rejected:
 		s.rejected[stage] = rejection{e.Revision, p.By, p.Reason, e.Seq}
 	case Waiting:
@@ -63,32 +60,21 @@ func (s *State) applyApproval(stage string, e deploylog.Event, p Payload) (is bo
 	return true
 }
 
-// standing is how far the approval of a revision is that is to come to a stage.
+// standing is how far the approval of a revision is that is to come to a stage. Approvals of an earlier
+// arrival are not mentioned.
 func (s *State) standing(stage *definition.Stage, v verdict, now time.Time) approval.Standing {
-	standing := approval.Standing{Needed: max(1, stage.Approvals), By: []string{}}
-	for _, given := range s.approvals[stage.Name][v.revision] {
-		if given.Event <= v.arrived {
-			continue // of an earlier arrival
+	given := slices.Clone(s.approvals[stage.Name][v.revision])
+	given = slices.DeleteFunc(given, func(g approval.Given) bool { return g.Seq <= v.arrived })
+	return approval.Terms{Needed: stage.Approvals, Carries: s.carries(v), Void: func(g approval.Given) string {
+		switch r := s.rejected[stage.Name]; {
+		case r.revision == v.revision && r.event > g.Seq:
+			return "the revision was rejected since"
+		case stage.Expires > 0 && !now.Before(g.At.Add(time.Duration(stage.Expires))):
+			return fmt.Sprintf("it was given more than %s ago", stage.Expires)
+		default:
+			return ""
 		}
-		if cause := s.void(stage, v.revision, given, now); cause != "" {
-			standing.Void = append(standing.Void, approval.Void{By: given.By, Seq: given.Event, Cause: cause})
-			continue
-		}
-		standing.By = append(standing.By, given.By)
-	}
-	return standing
-}
-
-// void is why an approval does not count any more.
-func (s *State) void(stage *definition.Stage, revision string, given Approval, now time.Time) (cause string) {
-	switch r := s.rejected[stage.Name]; {
-	case r.revision == revision && r.event > given.Event:
-		return "the revision was rejected since"
-	case stage.Expires > 0 && !now.Before(given.At.Add(time.Duration(stage.Expires))):
-		return fmt.Sprintf("it was given more than %s ago", stage.Expires)
-	default:
-		return ""
-	}
+	}}.Of(given)
 }
 
 // rejects is the rejection of a revision that is to come to a stage, nil where there is none.
@@ -138,7 +124,7 @@ func (c Approve) propose(s *State, o Observed, now time.Time) ([]deploylog.Event
 	}
 	stage := &s.definition.Stages[v.stage]
 	standing := s.standing(stage, v, now)
-	carries := s.carries(v)
+	carries := standing.Carries
 	if c.Signature != nil {
 		if err := s.keys.Admit(*c.Signature, stage.Name, now); err != nil {
 			return nil, err

@@ -11,9 +11,11 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/internal/refusal"
 	"github.com/deployster-go/deployster/pipeline/promotion"
 	"github.com/deployster-go/deployster/pipeline/promotion/definition"
+	"github.com/deployster-go/deployster/pipeline/record"
 )
 
 // asking is a pipeline of two stages, of which the second wants so many approvals, and
@@ -180,6 +182,21 @@ func TestAnApprovalIsBoundToWhatItIsOf(t *testing.T) {
 	c.Carries = w.explain("b").Approval.Carries
 	w.command(c)
 	w.promotes("1")
+}
+
+// What the log says is approved counts by its hash alone, also where the log was written by another program.
+func TestAnApprovalOfAnotherHashIsVoid(t *testing.T) {
+	for name, of := range map[string]*record.ApprovalInfo{"of none": nil, "of another one": {Carries: "sha256:4a"}} {
+		t.Run(name, func(t *testing.T) {
+			w := asking(t, 1, 0)
+			w.record(deploylog.Event{
+				Deployment: "x", Target: promotion.StageTarget("shop", "b"), Revision: "1", Name: promotion.Approved, Attempt: 1, Data: promotion.Payload{By: "ann", Approval: of}.Data(),
+			})
+			w.waits("is void: what the revision carries has changed since")
+			w.approve("ann")
+			w.promotes("1")
+		})
+	}
 }
 
 // A stage that gets another environment asks for that, too.

@@ -60,7 +60,6 @@ func (s *State) reason(v verdict, now time.Time) Reason {
 		r.Message = fmt.Sprintf("revision %s waits for stage %s, which %s", v.revision, v.name, r.Message)
 	case AwaitsApproval:
 		standing := s.standing(&stage, v, now)
-		standing.Carries = s.carries(v)
 		r.Approval = &standing
 		r.Message, r.Change = s.approvalWords(v, &stage, standing)
 	default:

@@ -23,10 +23,10 @@ type State struct {
 	runs       []*Run // in order; the last is the current one
 	promotions []*Promotion
 	byID       map[string]*Promotion
-	last       map[string]*Promotion            // of each stage
-	approvals  map[string]map[string][]Approval // by stage and revision, the last of each identity
-	rejected   map[string]rejection             // by stage, the last
-	asked      map[string]asked                 // by stage, the last
+	last       map[string]*Promotion                  // of each stage
+	approvals  map[string]map[string][]approval.Given // by stage and revision, the last of each identity
+	rejected   map[string]rejection                   // by stage, the last
+	asked      map[string]asked                       // by stage, the last
 	keys       approval.Keys
 	holds      map[string]*Hold // by stage, by command
 	released   map[string]int64 // by stage: what held before this event holds no more
@@ -112,7 +112,7 @@ func New(name string) *State {
 func (s *State) forget() {
 	s.definition, s.stopped, s.runs, s.promotions = nil, nil, nil, nil
 	s.byID, s.last = map[string]*Promotion{}, map[string]*Promotion{}
-	s.approvals, s.rejected, s.asked = map[string]map[string][]Approval{}, map[string]rejection{}, map[string]asked{}
+	s.approvals, s.rejected, s.asked = map[string]map[string][]approval.Given{}, map[string]rejection{}, map[string]asked{}
 	s.holds, s.released, s.keys = map[string]*Hold{}, map[string]int64{}, s.keys.Forget()
 	s.rolled = map[string]int64{}
 	s.verifications, s.proposals = map[string]*Verification{}, map[string]proposal{}
