@@ -3,7 +3,6 @@
 package statuses
 
 import (
-	"fmt"
 	"net/http"
 	"testing"
 
@@ -11,21 +10,12 @@ import (
 	"github.com/deployster-go/deployster/pipeline/promotion/object"
 )
 
-// flux are the controllers of Flux in a cluster.
-type flux struct {
-	*client
-	kustomize, helm *controller
-}
-
-func newFlux(t testing.TB, c *client) *flux {
+// startFlux starts a controller of Flux.
+func startFlux(t testing.TB, c *client, name string) *controller {
 	t.Helper()
-	for _, name := range []string{"source-controller", "kustomize-controller", "helm-controller"} {
-		install(t, c, name)
-	}
-	files := port(t)
-	common := []string{"--enable-leader-election=false", "--metrics-addr=0", "--health-addr=0", "--log-level=info", "--concurrent=8"}
-	start(t, c, "source-controller", append(common, "--storage-path="+t.TempDir(), "--storage-addr="+files, "--storage-adv-addr="+files)...)
-	return &flux{c, start(t, c, "kustomize-controller", common...), start(t, c, "helm-controller", common...)}
+	install(t, c, "source-controller")
+	install(t, c, name)
+	return start(t, c, name, "--enable-leader-election=false", "--metrics-addr=0", "--health-addr=0", "--log-level=info", "--concurrent=8", "--requeue-dependency=3s")
 }
 
 // kustomized is a Kustomization of a git repository, which is recorded.
@@ -34,11 +24,10 @@ type kustomized struct {
 	repository *repository
 	branch     string
 	revisions  map[string][]string // which of them have a version of the shop
-	asked      int
 }
 
-func (k *kustomized) source() string {
-	return "/apis/source.toolkit.fluxcd.io/v1/namespaces/" + k.namespace + "/gitrepositories/shop"
+func (k *kustomized) source(resource string) string {
+	return "/apis/source.toolkit.fluxcd.io/v1/namespaces/" + k.namespace + "/" + resource + "/shop"
 }
 
 func (k *kustomized) path() string {
@@ -49,11 +38,12 @@ func (k *kustomized) workload() string {
 	return "/apis/apps/v1/namespaces/" + k.namespace + "/deployments/shop"
 }
 
-func (f *flux) kustomization(t testing.TB, name, about string, well func(live fields) string) *kustomized {
+func newKustomized(t testing.TB, c *client, name, about string, well func(live fields) string) *kustomized {
 	t.Helper()
-	k := &kustomized{newRecorder(t, f.client, name, version(t, "kustomize-controller"), about), newRepository(t), "main", map[string][]string{}, 0}
+	k := &kustomized{newRecorder(t, c, name, version(t, "kustomize-controller"), about), newRepository(t), "main", map[string][]string{}}
 	k.follows(k.path(), object.Object{Kind: "Kustomization"})
-	k.truth(k.workload(), func(live fields) []string { return k.revisions[well(live)] })
+	k.resolve = func(version string) []string { return k.revisions[version] }
+	k.truth(k.workload(), well)
 	return k
 }
 
@@ -77,16 +67,15 @@ func (k *kustomized) pushes(did, version string, files map[string]string) (revis
 // fetches has a commit fetched.
 func (k *kustomized) fetches(did, commit string) {
 	k.Helper()
+	artifact := k.repository.artifact(commit, "", k.branch+"@sha1:"+commit)
 	k.did(did)
-	k.asked++
-	k.apply(k, k.source(), fields{
-		"apiVersion": "source.toolkit.fluxcd.io/v1", "kind": "GitRepository",
-		"metadata": fields{"name": "shop", "annotations": fields{"reconcile.fluxcd.io/requestedAt": fmt.Sprint(k.asked)}},
-		"spec":     fields{"interval": "1h", "timeout": "60s", "url": k.repository.url, "ref": fields{"branch": k.branch}},
-	})
-	kubetest.Await(k, k.Cluster, k.source(), "it has fetched "+commit, func(live fields) bool {
-		return text(live, "status", "artifact", "revision") == k.branch+"@sha1:"+commit
-	})
+	k.publishes(artifact)
+}
+
+// publishes makes the source of the Kustomization as its controller has it.
+func (k *kustomized) publishes(artifact fields) {
+	k.Helper()
+	k.publish(k, k.source("gitrepositories"), "GitRepository", fields{"interval": "1h", "url": "https://git.example/fleet", "ref": fields{"branch": k.branch}}, artifact)
 }
 
 // declare makes the Kustomization, or changes it.
@@ -124,7 +113,8 @@ func (k *kustomized) failed(revision, reason string) {
 	})
 }
 
-func kustomizations(t *testing.T, f *flux) {
+func kustomizations(t *testing.T, c *client) {
+	controller := startFlux(t, c, "kustomize-controller")
 	for name, tell := range map[string]struct {
 		about string
 		run   func(k *kustomized)
@@ -236,7 +226,7 @@ func kustomizations(t *testing.T, f *flux) {
 			k.push("pushes v2, whose Pods never start", "v2", shop("v2", missing))
 			k.until("it is at work", func(live fields) bool { return text(condition(live, "Ready"), "reason") == "Progressing" })
 			k.did("kills the controller, and starts it again")
-			f.kustomize.restart()
+			controller.restart()
 			k.until("it fails", func(live fields) bool { return text(condition(live, "Ready"), "reason") == "HealthCheckFailed" })
 			next := k.push("pushes v3", "v3", shop("v3", pause))
 			k.applied(next)
@@ -253,10 +243,9 @@ func kustomizations(t *testing.T, f *flux) {
 		}, applied},
 		"kustomization-broken-later": {"Somebody breaks what it has applied, and it finds that at its interval.", func(k *kustomized) {
 			good := k.push("pushes v1", "v1", shop("v1", pause))
-			k.declare("makes the Kustomization with an interval of 4s, and without correcting the Deployment", fields{"interval": "4s", "retryInterval": "2s", "timeout": "3s"})
+			k.declare("makes the Kustomization with an interval of 4s", fields{"interval": "4s", "retryInterval": "2s", "timeout": "6s"})
 			k.applied(good)
-			k.did("scales the nodes' Pods away by a selector that no node has")
-			k.patch(k, k.workload(), fields{"metadata": fields{"annotations": fields{"kustomize.toolkit.fluxcd.io/reconcile": "disabled"}}})
+			k.did("has its Pods want a node that is not there")
 			k.patch(k, k.workload(), fields{"spec": fields{"strategy": fields{"type": "Recreate", "rollingUpdate": nil}, "template": fields{"spec": fields{"nodeSelector": fields{"none": "such"}}}}})
 			k.failed(good, "HealthCheckFailed")
 			k.did("undoes that")
@@ -266,6 +255,38 @@ func kustomizations(t *testing.T, f *flux) {
 			k.until("it has seen that", func(live fields) bool { return k.observed(live) && text(live, "spec", "interval") == "1h" })
 			k.applied(good)
 			k.ends(good, good)
+		}, rolledOut},
+		"kustomization-superseded": {"A revision is pushed while the one before is rolled out.", func(k *kustomized) {
+			good := k.push("pushes v1", "v1", shop("v1", pause))
+			k.declare("makes the Kustomization", fields{"timeout": "15s"})
+			k.applied(good)
+			k.push("pushes v2, whose Pods never start", "v2", shop("v2", missing))
+			k.until("it is at work", func(live fields) bool { return text(condition(live, "Ready"), "reason") == "Progressing" })
+			next := k.push("pushes v3", "v3", shop("v3", pause))
+			k.applied(next)
+			k.ends(next, good, next)
+		}, rolledOut},
+		"kustomization-artifact-gone": {"The artifact of a revision is gone, and comes back.", func(k *kustomized) {
+			good := k.push("pushes v1", "v1", shop("v1", pause))
+			k.declare("makes the Kustomization", nil)
+			k.applied(good)
+			commit := k.repository.commit(map[string]string{"shop.yaml": manifest(shop("v2", pause))})
+			next := k.branch + "@sha1:" + commit
+			artifact := k.repository.artifact(commit, "", next)
+			url := artifact["url"]
+			artifact["url"] = k.repository.served.URL + "/gone.tar.gz"
+			k.did("pushes v2, whose artifact is not served")
+			k.publishes(artifact)
+			k.until("it fails", func(live fields) bool { return text(condition(live, "Ready"), "reason") == "ArtifactFailed" })
+			k.rests()
+			k.mu.Lock()
+			k.revisions["v2"] = []string{next}
+			k.mu.Unlock()
+			artifact["url"] = url
+			k.did("has it served")
+			k.publishes(artifact)
+			k.applied(next)
+			k.ends(next, good, next)
 		}, rolledOut},
 		"kustomization-removed": {"It is removed, with what it has applied, and made again.", func(k *kustomized) {
 			good := k.push("pushes v1", "v1", shop("v1", pause))
@@ -283,7 +304,7 @@ func kustomizations(t *testing.T, f *flux) {
 			if name != "kustomization-restarted" { // which ends the work of all others
 				t.Parallel()
 			}
-			tell.run(f.kustomization(t, name, tell.about, tell.well))
+			tell.run(newKustomized(t, c, name, tell.about, tell.well))
 		})
 	}
 }

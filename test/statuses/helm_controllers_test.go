@@ -9,40 +9,43 @@ import (
 	"github.com/deployster-go/deployster/pipeline/promotion/object"
 )
 
-// released is a HelmRelease of a chart in a git repository, which is recorded.
+// released is a HelmRelease of a chart that is packed from a git repository, which is recorded.
 type released struct{ *kustomized }
 
 func (h *released) path() string {
 	return "/apis/helm.toolkit.fluxcd.io/v2/namespaces/" + h.namespace + "/helmreleases/shop"
 }
 
-func (f *flux) helmRelease(t testing.TB, name, about string) *released {
+func newReleased(t testing.TB, c *client, name, about string) *released {
 	t.Helper()
-	h := &released{&kustomized{newRecorder(t, f.client, name, version(t, "helm-controller"), about), newRepository(t), "main", map[string][]string{}, 0}}
+	h := &released{&kustomized{newRecorder(t, c, name, version(t, "helm-controller"), about), newRepository(t), "main", map[string][]string{}}}
 	h.follows(h.path(), object.Object{Kind: "HelmRelease"})
-	h.truth(h.workload(), func(live fields) []string {
-		if version := rolledOut(live); version != "" {
-			return []string{version}
-		}
-		return nil
-	})
+	h.truth(h.workload(), rolledOut)
 	return h
 }
 
 // chart pushes a version of the chart.
 func (h *released) chart(did, version, image string, change ...func(spec fields)) {
 	h.Helper()
-	h.fetches(did, h.commits(version, image, change...))
+	h.fetches(did, h.commits(version, image, change...), version)
 }
 
 // commits commits a version of the chart.
 func (h *released) commits(version, image string, change ...func(spec fields)) (commit string) {
 	h.Helper()
 	return h.repository.commit(map[string]string{
-		"chart/Chart.yaml":          manifest(fields{"apiVersion": "v2", "name": "shop", "version": version}),
-		"chart/values.yaml":         "image: " + image + "\nversion: " + version + "\n",
-		"chart/templates/shop.yaml": manifest(shop("{{ .Values.version }}", "{{ .Values.image }}", change...)),
+		"Chart.yaml":          manifest(fields{"apiVersion": "v2", "name": "shop", "version": version}),
+		"values.yaml":         "image: " + image + "\nversion: " + version + "\n",
+		"templates/shop.yaml": manifest(shop("{{ .Values.version }}", "{{ .Values.image }}", change...)),
 	})
+}
+
+// fetches has a version of the chart fetched.
+func (h *released) fetches(did, commit, version string) {
+	h.Helper()
+	artifact := h.repository.artifact(commit, "shop/", version)
+	h.did(did)
+	h.publish(h, h.source("helmcharts"), "HelmChart", fields{"interval": "1h", "chart": "shop", "sourceRef": fields{"kind": "GitRepository", "name": "shop"}}, artifact)
 }
 
 // declare makes the HelmRelease, or changes it.
@@ -50,8 +53,7 @@ func (h *released) declare(did string, change fields) {
 	h.Helper()
 	h.did(did)
 	spec := fields{
-		"interval": "1h", "timeout": "6s",
-		"chart": fields{"spec": fields{"chart": "./chart", "sourceRef": fields{"kind": "GitRepository", "name": "shop"}}},
+		"interval": "1h", "timeout": "6s", "chartRef": fields{"kind": "HelmChart", "name": "shop"},
 	}
 	maps.Copy(spec, change)
 	h.declares(h.path(), fields{"apiVersion": "helm.toolkit.fluxcd.io/v2", "kind": "HelmRelease", "metadata": fields{"name": "shop"}, "spec": spec})
@@ -84,7 +86,8 @@ func (h *released) fails(reason string) {
 	})
 }
 
-func helmReleases(t *testing.T, f *flux) {
+func helmReleases(t *testing.T, c *client) {
+	startFlux(t, c, "helm-controller")
 	remediated := fields{"upgrade": fields{"remediation": fields{"retries": 0, "remediateLastFailure": true, "strategy": "rollback"}}}
 	for name, tell := range map[string]struct {
 		about string
@@ -186,7 +189,7 @@ func helmReleases(t *testing.T, f *flux) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			tell.run(f.helmRelease(t, name, tell.about))
+			tell.run(newReleased(t, c, name, tell.about))
 		})
 	}
 }

@@ -3,17 +3,20 @@
 package statuses
 
 import (
+	"crypto/sha256"
 	"encoding/json"
+	"fmt"
 	"net"
 	"net/http"
-	"net/http/cgi"
 	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"go.yaml.in/yaml/v3"
@@ -70,7 +73,7 @@ func (c *controller) run() {
 	c.Helper()
 	c.process = exec.Command(filepath.Join(programs(c), c.name), c.args...)
 	c.process.Env, c.process.Stdout, c.process.Stderr = c.env, c.log, c.log
-	c.process.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	c.process.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 	require.NoError(c, c.process.Start())
 }
 
@@ -86,7 +89,7 @@ func (c *controller) restart() {
 	c.run()
 }
 
-// install makes the kinds of a controller known to the cluster, where they are gone with the test.
+// install makes the kinds of a controller known to the cluster, which ends with the tests.
 func install(t testing.TB, c *client, name string) {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(programs(t), name+".crds", "*.yaml"))
@@ -100,11 +103,19 @@ func install(t testing.TB, c *client, name string) {
 		require.NoError(t, yaml.Unmarshal(written, &object))
 		path := definitions + "/" + object["metadata"].(fields)["name"].(string)
 		c.apply(t, path, object)
-		t.Cleanup(func() {
-			c.Ask(t, http.MethodDelete, path, nil)
-			kubetest.AwaitGone(t, c.Cluster, path)
+		live := kubetest.Await(t, c.Cluster, path, "it is served", func(live fields) bool { return text(condition(live, "Established"), "status") == "True" })
+		kubetest.Until(t, path+" can be listed", func() (string, bool) { // its storage takes a moment more
+			for _, version := range live["spec"].(fields)["versions"].([]any) {
+				if version := version.(fields); version["storage"] == true {
+					response, err := c.ask(t.Context(), http.MethodGet, "/apis/"+text(live, "spec", "group")+"/"+text(version, "name")+"/"+text(live, "spec", "names", "plural"), "", nil)
+					if err != nil {
+						return err.Error(), false
+					}
+					_ = response.Body.Close()
+				}
+			}
+			return "", true
 		})
-		kubetest.Await(t, c.Cluster, path, "it is served", func(live fields) bool { return text(condition(live, "Established"), "status") == "True" })
 	}
 }
 
@@ -119,27 +130,60 @@ func port(t testing.TB) string {
 
 func portOf(address string) string { return address[strings.LastIndexByte(address, ':')+1:] }
 
-// repository is a git repository that is served over HTTP.
+// repository is a git repository, and what a source-controller of Flux makes of it: the test is that
+// controller, which serves artifacts and says so in the status of a source.
 type repository struct {
 	testing.TB
-	dir string
-	url string
+	dir    string
+	served *httptest.Server
+
+	mu        sync.Mutex
+	artifacts map[string][]byte // by their paths
 }
 
 func newRepository(t testing.TB) *repository {
 	t.Helper()
-	root := t.TempDir()
-	where, err := exec.Command("git", "--exec-path").Output()
-	require.NoError(t, err)
-	served := httptest.NewServer(&cgi.Handler{
-		Path: filepath.Join(strings.TrimSpace(string(where)), "git-http-backend"),
-		Env:  []string{"GIT_PROJECT_ROOT=" + root, "GIT_HTTP_EXPORT_ALL=1", "GIT_CONFIG_GLOBAL=/dev/null", "HOME=" + root},
-	})
-	t.Cleanup(served.Close)
-	r := &repository{t, filepath.Join(root, "fleet"), served.URL + "/fleet/.git"}
-	require.NoError(t, os.Mkdir(r.dir, 0o755))
+	r := &repository{TB: t, dir: t.TempDir(), artifacts: map[string][]byte{}}
+	r.served = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, request *http.Request) {
+		r.mu.Lock()
+		content, has := r.artifacts[request.URL.Path]
+		r.mu.Unlock()
+		if !has {
+			http.NotFound(w, request)
+			return
+		}
+		_, _ = w.Write(content)
+	}))
+	t.Cleanup(r.served.Close)
 	r.git("init", "--quiet", "--initial-branch", "main")
 	return r
+}
+
+// artifact serves a tree of a commit, with a prefix of its names, and is what a source says of that.
+func (r *repository) artifact(tree, prefix, revision string) fields {
+	r.Helper()
+	file := filepath.Join(r.TempDir(), "artifact.tar.gz")
+	r.git("archive", "--format", "tar.gz", "--prefix", prefix, "--output", file, tree)
+	content, err := os.ReadFile(file)
+	require.NoError(r, err)
+	path := fmt.Sprintf("/%x.tar.gz", sha256.Sum256(content))
+	r.mu.Lock()
+	r.artifacts[path] = content
+	r.mu.Unlock()
+	return fields{
+		"url": r.served.URL + path, "path": path, "digest": fmt.Sprintf("sha256:%x", sha256.Sum256(content)), "revision": revision, "size": len(content),
+		"lastUpdateTime": time.Now().UTC().Format(time.RFC3339),
+	}
+}
+
+// publish makes a source as its controller has it once it has fetched an artifact.
+func (c *client) publish(t testing.TB, path, kind string, spec, artifact fields) {
+	t.Helper()
+	c.apply(t, path, fields{"apiVersion": "source.toolkit.fluxcd.io/v1", "kind": kind, "metadata": fields{"name": "shop"}, "spec": spec})
+	c.patch(t, path+"/status", fields{"status": fields{
+		"observedGeneration": 1, "artifact": artifact,
+		"conditions": []any{fields{"type": "Ready", "status": "True", "observedGeneration": 1, "reason": "Succeeded", "message": "stored artifact", "lastTransitionTime": "2026-01-02T03:04:05Z"}},
+	}})
 }
 
 func (r *repository) git(args ...string) string {

@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"flag"
 	"fmt"
+	"net/http"
 	"path/filepath"
 	"reflect"
 	"slices"
@@ -43,9 +44,12 @@ type recorder struct {
 	name, about, controller string
 	object                  object.Object
 
+	resolve func(version string) []string // the revisions that have a version; nil is the version itself
+
 	mu     sync.Mutex
 	events []event
 	live   fields
+	broken error
 	wanted float64 // the generation that the scenario declared last
 	newest uint64
 	quiet  chan struct{} // gets one for each write
@@ -65,6 +69,10 @@ func newRecorder(t testing.TB, c *client, name, controller, about string) *recor
 // follows begins to record an object at a path of the API.
 func (r *recorder) follows(path string, o object.Object) {
 	r.Helper()
+	r.Cleanup(func() { // as long as its controller runs, which has to let it go
+		r.Ask(r, http.MethodDelete, path, nil)
+		kubetest.AwaitGone(r, r.Cluster, path)
+	})
 	o.Cluster, o.Namespace, o.Name = "dev", "shop", path[strings.LastIndexByte(path, '/')+1:]
 	r.object = o
 	r.observe(path, func(live fields) *recording.Step {
@@ -76,15 +84,15 @@ func (r *recorder) follows(path string, o object.Object) {
 	})
 }
 
-// truth records which revisions run well, by what a workload is after each write of it.
-func (r *recorder) truth(path string, well func(live fields) []string) {
+// truth records which version runs well, by what a workload is after each write of it.
+func (r *recorder) truth(path string, well func(live fields) string) {
 	r.Helper()
 	r.observe(path, func(live fields) *recording.Step {
-		revisions := []string{}
-		if live != nil {
-			revisions = append(revisions, well(live)...)
+		versions := []string{}
+		if version := well(live); version != "" {
+			versions = append(versions, version)
 		}
-		return &recording.Step{Well: &revisions}
+		return &recording.Step{Well: &versions}
 	})
 }
 
@@ -153,7 +161,9 @@ func (r *recorder) watches(path string, watch func(ctx context.Context, written 
 			}
 		})
 		if ctx.Err() == nil {
-			r.Errorf("watch %s: %v", path, err)
+			r.mu.Lock()
+			r.broken = fmt.Errorf("watch %s: %w", path, err)
+			r.mu.Unlock()
 		}
 	}()
 }
@@ -185,8 +195,9 @@ func (r *recorder) until(what string, is func(live fields) bool) {
 	r.Helper()
 	kubetest.Until(r, r.name+": "+what, func() (string, bool) {
 		r.mu.Lock()
-		live, wanted := r.live, r.wanted
+		live, wanted, broken := r.live, r.wanted, r.broken
 		r.mu.Unlock()
+		require.NoError(r, broken)
 		said, _ := json.Marshal(pick(live, kept))
 		return string(said), live != nil && generation(live) >= wanted && is(live)
 	})
@@ -229,6 +240,10 @@ func (r *recorder) ends(reading string, well ...string) {
 		s.At = at
 		switch {
 		case s.Well != nil:
+			if r.resolve != nil && len(*s.Well) > 0 {
+				revisions := r.resolve((*s.Well)[0])
+				s.Well = &revisions
+			}
 			if truth != nil && slices.Equal(*truth.Well, *s.Well) || truth == nil && len(*s.Well) == 0 {
 				continue
 			}
@@ -248,6 +263,7 @@ func (r *recorder) ends(reading string, well ...string) {
 	}
 	require.NotEmpty(r, got.Readings)
 	assert.Less(r, got.Early, settle.Milliseconds(), "a revision is read as well before it is")
+	assert.False(r, got.Open, "the reading at the end is wrong")
 	for _, one := range got.Readings {
 		if one.Healthy {
 			assert.Contains(r, well, one.Revision, "it was never well, and is read as well at %d ms", all.Steps[one.Step].At)

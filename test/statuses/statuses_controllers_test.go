@@ -15,9 +15,6 @@ func TestStatusesOfRealControllers(t *testing.T) {
 	repository := images(t, c, "v1", "v2", "v3")
 	t.Run("Kubernetes", func(t *testing.T) { workloads(t, c, repository) })
 	t.Run("Rollouts", func(t *testing.T) { rollouts(t, c, repository) })
-	t.Run("Flux", func(t *testing.T) {
-		f := newFlux(t, c)
-		t.Run("Kustomization", func(t *testing.T) { kustomizations(t, f) })
-		t.Run("HelmRelease", func(t *testing.T) { helmReleases(t, f) })
-	})
+	t.Run("Kustomizations", func(t *testing.T) { kustomizations(t, c) })
+	t.Run("HelmReleases", func(t *testing.T) { helmReleases(t, c) })
 }

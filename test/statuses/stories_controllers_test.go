@@ -133,12 +133,12 @@ var stageNames = []string{"dev", "staging", "prod"}
 func TestRevisionsGoThroughKustomizations(t *testing.T) {
 	c := newClient(kubetest.Shared(t))
 	c.StartControllers(t)
-	f := newFlux(t, c)
+	startFlux(t, c, "kustomize-controller")
 	var stages []stage
 	var all []*kustomized
 	commits := map[string]string{} // by version of the shop
 	for _, name := range stageNames {
-		k := f.kustomization(t, name, "", rolledOut)
+		k := newKustomized(t, c, name, "", rolledOut)
 		if len(all) > 0 {
 			k.repository = all[0].repository
 		}
@@ -146,10 +146,7 @@ func TestRevisionsGoThroughKustomizations(t *testing.T) {
 		all = append(all, k)
 		stages = append(stages, stage{
 			name: name, object: fields{"cluster": "dev", "kind": "Kustomization", "namespace": k.namespace, "name": "shop", "part": "commit"},
-			bring: func(commit string) {
-				k.repository.git("branch", "--force", k.branch, commit)
-				k.fetches("", commit)
-			},
+			bring: func(commit string) { k.fetches("", commit) },
 			well: func() string {
 				return commits[rolledOut(k.must(t, http.MethodGet, k.workload(), "", nil))]
 			},
@@ -163,7 +160,6 @@ func TestRevisionsGoThroughKustomizations(t *testing.T) {
 	}
 	first := push("v1", pause)
 	for _, k := range all {
-		k.repository.git("branch", "--force", k.branch, first)
 		k.fetches("", first)
 		k.declare("", fields{"interval": "2s", "retryInterval": "3s", "timeout": "8s"})
 		k.applied(k.branch + "@sha1:" + first)
@@ -188,24 +184,20 @@ func TestRevisionsGoThroughKustomizations(t *testing.T) {
 func TestVersionsGoThroughHelmReleases(t *testing.T) {
 	c := newClient(kubetest.Shared(t))
 	c.StartControllers(t)
-	f := newFlux(t, c)
+	startFlux(t, c, "helm-controller")
 	var stages []stage
 	var all []*released
 	commits := map[string]string{} // by version of the chart
 	for _, name := range stageNames {
-		h := f.helmRelease(t, name, "")
+		h := newReleased(t, c, name, "")
 		if len(all) > 0 {
 			h.repository = all[0].repository
 		}
-		h.branch = name
 		all = append(all, h)
 		stages = append(stages, stage{
 			name: name, object: fields{"cluster": "dev", "kind": "HelmRelease", "namespace": h.namespace, "name": "shop"},
-			bring: func(version string) {
-				h.repository.git("branch", "--force", h.branch, commits[version])
-				h.fetches("", commits[version])
-			},
-			well: func() string { return rolledOut(h.must(t, http.MethodGet, h.workload(), "", nil)) },
+			bring: func(version string) { h.fetches("", commits[version], version) },
+			well:  func() string { return rolledOut(h.must(t, http.MethodGet, h.workload(), "", nil)) },
 		})
 	}
 	push := func(version, image string, change ...func(spec fields)) {

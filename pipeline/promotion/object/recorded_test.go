@@ -31,6 +31,7 @@ func TestWhatControllersWroteIsReadAsItWas(t *testing.T) {
 			require.NoError(t, err)
 			got := r.Replay()
 			assert.LessOrEqual(t, got.Early, int64(longestEarly), "a revision is read as well before it is")
+			assert.False(t, got.Open, "the reading at the end is wrong")
 			for _, one := range got.Wrong {
 				assert.Empty(t, one.Split, "%s is read as well too early in half of the write at %d ms", one.Revision, r.Steps[one.Step].At)
 			}

@@ -69,6 +69,8 @@ type Replayed struct {
 	// Early and Late are for how many milliseconds at most a revision was read as well before it was,
 	// and after it no longer was. Only whole writes count.
 	Early, Late int64
+
+	Open bool // the last reading is wrong, so nobody knows for how long
 }
 
 // Text is a reading in one line: "42", "42 unwell: why", "42 at work: why", "none: why" or "unknown: why".
@@ -129,6 +131,7 @@ func (r *Recording) Replay() Replayed {
 			all.Wrong = append(all.Wrong, Wrong{Step: i, Revision: was.Revision, Early: s.written()})
 		}
 	}
+	all.Open = wrong != nil
 	if len(r.Steps) > 0 {
 		end(r.Steps[len(r.Steps)-1].At)
 	}

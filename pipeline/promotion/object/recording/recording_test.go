@@ -35,30 +35,33 @@ func TestAReadingIsComparedWithWhatTrulyRuns(t *testing.T) {
 		steps       []recording.Step
 		early, late int64
 		wrong       []recording.Wrong
+		open        bool
 	}{
 		{"all is right", []recording.Step{
 			{At: 0, Did: "pushes 1"}, {At: 1, Object: says("False", "", "")}, {At: 2, Well: well("1")}, {At: 3, Object: says("True", "1", "1")}, {At: 9, Gone: true}, {At: 10, Well: well()},
-		}, 0, 0, nil},
+		}, 0, 0, nil, false},
 		{"it says that it is well before it is", []recording.Step{
 			{At: 1, Object: says("True", "1", "1")}, {At: 5, Well: well("1")}, {At: 9, Did: "ends"},
-		}, 4, 0, []recording.Wrong{{Step: 0, Revision: "1", Early: true}}},
+		}, 4, 0, []recording.Wrong{{Step: 0, Revision: "1", Early: true}}, false},
 		{"it goes on saying so when it no longer is", []recording.Step{
 			{At: 0, Well: well("1")}, {At: 1, Object: says("True", "1", "1")}, {At: 2, Well: well()}, {At: 4, Object: says("True", "1", "1")}, {At: 7, Object: says("False", "1", "1")},
-		}, 0, 5, []recording.Wrong{{Step: 2, Revision: "1"}}},
+		}, 0, 5, []recording.Wrong{{Step: 2, Revision: "1"}}, false},
 		{"it says that another one is well", []recording.Step{
 			{At: 0, Well: well("1")}, {At: 1, Object: says("True", "1", "1")}, {At: 3, Object: says("True", "2", "2")}, {At: 9, Object: says("False", "2", "2")},
 		}, 6, 0, []recording.Wrong{
 			{Step: 2, Revision: "2", Split: "conditions last", Early: true}, {Step: 2, Revision: "2", Early: true},
-		}},
+		}, false},
+		{"it is wrong at the end", []recording.Step{{At: 1, Object: says("True", "1", "1")}}, 0, 0, []recording.Wrong{{Step: 0, Revision: "1", Early: true}}, true},
 		{"half of a write says that one is well", []recording.Step{
 			{At: 0, Object: says("False", "2", "2")}, {At: 3, Object: says("True", "", "")},
-		}, 0, 0, []recording.Wrong{{Step: 1, Revision: "2", Split: "conditions first", Early: true}}},
+		}, 0, 0, []recording.Wrong{{Step: 1, Revision: "2", Split: "conditions first", Early: true}}, false},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			got := story(tc.steps...).Replay()
 			assert.Equal(t, tc.early, got.Early, "early")
 			assert.Equal(t, tc.late, got.Late, "late")
 			assert.Equal(t, tc.wrong, got.Wrong)
+			assert.Equal(t, tc.open, got.Open, "open")
 		})
 	}
 }
