@@ -81,7 +81,7 @@ func TestNoFileButThoseOfSecretsGoesToAServer(t *testing.T) {
 }
 
 // place writes a file below a workspace.
-func place(t *testing.T, workspace, path, text string) {
+func place(t testing.TB, workspace, path, text string) {
 	t.Helper()
 	path = filepath.Join(workspace, path)
 	require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o700))

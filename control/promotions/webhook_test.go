@@ -38,7 +38,7 @@ type receiver struct {
 	workspace string
 }
 
-func newReceiver(t *testing.T) *receiver {
+func newReceiver(t testing.TB) *receiver {
 	r := &receiver{TB: t, workspace: t.TempDir()}
 	place(t, r.workspace, "secrets/hook.key", hookKey+"\n")
 	verifier, err := standardwebhooks.NewWebhook(hookKey)
@@ -68,7 +68,7 @@ func newReceiver(t *testing.T) *receiver {
 	return r
 }
 
-func unix(t *testing.T, text string) time.Time {
+func unix(t testing.TB, text string) time.Time {
 	seconds, err := json.Number(text).Int64()
 	assert.NoError(t, err)
 	return time.Unix(seconds, 0)
