@@ -3,6 +3,7 @@ package object_test
 import (
 	"encoding/json"
 	"fmt"
+	"os"
 	"strings"
 	"testing"
 
@@ -299,4 +300,37 @@ func FuzzRead(f *testing.F) {
 			t.Errorf("it is read as %+v", r)
 		}
 	})
+}
+
+// The table of the reference is true.
+func TestEachFormOfARevisionIsComparedAsTheReferenceSays(t *testing.T) {
+	page, err := os.ReadFile("../../../docs/reference/revisions.md")
+	require.NoError(t, err)
+	rows := 0
+	for line := range strings.Lines(string(page)) {
+		cells := strings.Split(strings.Trim(strings.TrimSpace(line), "|"), "|")
+		if len(cells) != 6 || !strings.Contains(cells[2], "`") {
+			continue
+		}
+		for i := range cells {
+			cells[i] = strings.Trim(cells[i], " `–")
+		}
+		kind, source, says, part, want := cells[0], cells[1], cells[2], cells[3], cells[4]
+		entry := fmt.Sprintf(`{"chartVersion": %q, "status": "deployed"}`, says)
+		if source == "OCIRepository" {
+			entry = strings.Replace(entry, "{", `{"ociDigest": "sha256:78f4", `, 1)
+		}
+		object := object.Object{Kind: kind, Part: object.Part(part)}
+		got := object.Read(live(t, map[string]string{
+			"Kustomization": fmt.Sprintf(`{"status": {"lastAppliedRevision": %q}}`, says),
+			"HelmRelease":   `{"status": {"history": [` + entry + `]}}`,
+			"Application":   fmt.Sprintf(`{"status": {"sync": {"status": "Synced", "revision": %q}}}`, says),
+		}[kind]))
+		if image := strings.HasPrefix(source, "image"); image {
+			got = object.Read(live(t, fmt.Sprintf(`{"spec": {"template": {"spec": {"containers": [{"image": %q}]}}}}`, says)))
+		}
+		assert.Equal(t, want, got.Revision, line)
+		rows++
+	}
+	assert.Greater(t, rows, 20)
 }
