@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"path/filepath"
 	"reflect"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -272,6 +273,12 @@ func (r *recorder) ends(reading string, well ...string) {
 	assert.Equal(r, reading, recording.Text(got.Readings[len(got.Readings)-1].Reading), "the reading at the end")
 }
 
+// What controllers say has addresses of this machine and names of directories in it.
+var (
+	ofThisMachine = regexp.MustCompile(`127\.0\.0\.1:[0-9]+`)
+	atRandom      = regexp.MustCompile(`(/tmp/kustomization)-[0-9]+`)
+)
+
 func earlier(a, b time.Time) time.Time {
 	if b.Before(a) {
 		return b
@@ -284,7 +291,8 @@ func (r *recorder) plain(s recording.Step) (plain recording.Step) {
 	encoded, err := json.Marshal(s)
 	require.NoError(r, err)
 	names := strings.NewReplacer(r.namespace, "shop", r.Registry, "registry.example")
-	require.NoError(r, json.Unmarshal([]byte(names.Replace(string(encoded))), &plain))
+	said := ofThisMachine.ReplaceAllString(names.Replace(string(encoded)), "source.example")
+	require.NoError(r, json.Unmarshal([]byte(atRandom.ReplaceAllString(said, "$1")), &plain))
 	return plain
 }
 
