@@ -12,6 +12,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/deployster-go/deployster/internal/must"
 )
 
 // TestEveryPropertyOfATypeIsDocumented holds the pages of the types that ship
@@ -21,8 +23,7 @@ func TestEveryPropertyOfATypeIsDocumented(t *testing.T) {
 	require.True(t, err == nil && len(schemas) >= 6, "found the schemas %v: %v", schemas, err)
 	for _, path := range schemas {
 		name := filepath.Base(filepath.Dir(path))
-		text, err := os.ReadFile(path)
-		require.NoError(t, err)
+		text := must.Get(os.ReadFile(path))(t)
 		page, err := os.ReadFile("types/" + name + ".md")
 		if err != nil {
 			t.Errorf("deployster/%s has no page: %v", name, err)
@@ -66,10 +67,8 @@ var (
 
 // TestEveryFlagIsDocumented holds the page of the command line against its help.
 func TestEveryFlagIsDocumented(t *testing.T) {
-	program, err := binary()
-	require.NoError(t, err)
-	page, err := os.ReadFile("cli.md")
-	require.NoError(t, err)
+	program := must.Get(binary())(t)
+	page := must.Get(os.ReadFile("cli.md"))(t)
 	found := 0
 	var look func(path ...string)
 	look = func(path ...string) {

@@ -37,6 +37,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/deployster-go/deployster/internal/must"
 )
 
 var update = flag.Bool("update", false, "write what commands really print into the pages")
@@ -56,11 +58,9 @@ type block struct {
 }
 
 func pages(t *testing.T) []page {
-	t.Helper()
 	paths := []string{"README.md", "CONTRIBUTING.md"}
 	for _, pattern := range []string{"docs/*.md", "docs/*/*.md", "examples/*/README.md"} {
-		found, err := filepath.Glob(filepath.Join("..", pattern))
-		require.NoError(t, err)
+		found := must.Get(filepath.Glob(filepath.Join("..", pattern)))(t)
 		for _, path := range found {
 			paths = append(paths, strings.TrimPrefix(filepath.ToSlash(path), "../"))
 		}
@@ -68,8 +68,7 @@ func pages(t *testing.T) []page {
 	require.True(t, len(paths) >= 20, "found only the pages %v", paths)
 	var all []page
 	for _, path := range paths {
-		text, err := os.ReadFile(filepath.Join("..", path))
-		require.NoError(t, err)
+		text := must.Get(os.ReadFile(filepath.Join("..", path)))(t)
 		all = append(all, page{path, strings.Split(string(text), "\n")})
 	}
 	return all

@@ -14,6 +14,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/deployster-go/deployster/internal/must"
 )
 
 // program is the program under test, and what of the engines is this test's own.
@@ -62,19 +64,15 @@ exec '%s' "$@"
 `
 
 func newProgram(t *testing.T) *program {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
+	l := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	defer l.Close()
 	p := &program{dir: t.TempDir(), home: t.TempDir(), stack: ownStack(), port: fmt.Sprint(l.Addr().(*net.TCPAddr).Port)}
-	file, err := binary()
-	require.NoError(t, err)
+	file := must.Get(binary())(t)
 	// A fresh machine has no curl.
 	for name, script := range map[string]string{"deployster": fmt.Sprintf(deployster, file), "curl": curl} {
 		require.NoError(t, os.WriteFile(filepath.Join(p.dir, name), []byte(script), 0o700))
 	}
-	cache, err := exec.Command("go", "env", "GOCACHE").Output()
-	require.NoError(t, err)
+	cache := must.Get(exec.Command("go", "env", "GOCACHE").Output())(t)
 	p.cache = strings.TrimSpace(string(cache))
 	p.before = typesThere()
 	t.Cleanup(func() { p.clean(t) })
@@ -257,7 +255,6 @@ const toolchain = "examples/toolchain"
 
 // copy makes a place.
 func (s *session) copy(t *testing.T, documented string) string {
-	t.Helper()
 	dir := t.TempDir()
 	to, from, web := dir, filepath.Join("..", documented), ""
 	switch documented {

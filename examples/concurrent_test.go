@@ -11,6 +11,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/deployster-go/deployster/internal/must"
 )
 
 // Actions of several resources run at once. The example types of which several
@@ -39,8 +41,7 @@ func TestActionsOfOneTypeMayRunAtOnce(t *testing.T) {
 	} {
 		t.Run(example.source, func(t *testing.T) {
 			plug := t.TempDir()
-			text, err := os.ReadFile(example.source)
-			require.NoError(t, err)
+			text := must.Get(os.ReadFile(example.source))(t)
 			program := filepath.Join(t.TempDir(), "type")
 			require.NoError(t, os.WriteFile(program, []byte(strings.ReplaceAll(string(text), example.plug, plug)), 0o600))
 			ended := make(chan error)
@@ -61,8 +62,7 @@ func TestActionsOfOneTypeMayRunAtOnce(t *testing.T) {
 			for range many {
 				assert.NoError(t, <-ended)
 			}
-			shared, err := os.ReadFile(filepath.Join(plug, "shared"))
-			require.NoError(t, err)
+			shared := must.Get(os.ReadFile(filepath.Join(plug, "shared")))(t)
 			for i := range many {
 				assert.True(t, example.holds(string(shared), i), "what action %d did is lost:\n%s", i, shared)
 			}

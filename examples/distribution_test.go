@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/deployster-go/deployster/internal/must"
 	"github.com/deployster-go/deployster/internal/ringtest"
 )
 
@@ -25,8 +26,7 @@ func TestADistributionConvergesWhateverTheOrderOfItsPackages(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "distribution")
 	require.NoError(t, os.CopyFS(dir, os.DirFS("distribution")))
 	file := filepath.Join(dir, "packages.yaml")
-	text, err := os.ReadFile(file)
-	require.NoError(t, err)
+	text := must.Get(os.ReadFile(file))(t)
 	group := "distribution-1"
 	built := w.distribution(t, dir, group)
 	require.Len(t, built, 12)
@@ -53,7 +53,6 @@ func TestADistributionConvergesWhateverTheOrderOfItsPackages(t *testing.T) {
 
 // distribution builds all packages anew, and returns the artifacts of what was built last.
 func (w *world) distribution(t *testing.T, dir, group string) map[string]string {
-	t.Helper()
 	w.deployster(t, dir, "build", "submit", "-f", "packages.yaml", "--no-reuse")
 	w.deployster(t, dir, "build", "run", "--until-idle")
 	var answer struct {
@@ -87,7 +86,6 @@ func reversed(t *testing.T, text []byte) []byte {
 
 // layerOf is the file with the contents of an artifact.
 func layerOf(t *testing.T, dir, digest string) string {
-	t.Helper()
 	blob := func(digest string) string {
 		return filepath.Join(dir, ".deployster/artifacts/blobs/sha256", strings.TrimPrefix(digest, "sha256:"))
 	}

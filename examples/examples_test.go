@@ -24,6 +24,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/deployster-go/deployster/engine/enginetest/dockerdtest"
+	"github.com/deployster-go/deployster/internal/must"
 	"github.com/deployster-go/deployster/internal/ringtest"
 )
 
@@ -200,11 +201,9 @@ func TestTheWebStackServesAndHeals(t *testing.T) {
 
 func visitor(t *testing.T, port int) int {
 	t.Helper()
-	response, err := http.Get(fmt.Sprintf("http://127.0.0.1:%d/", port))
-	require.NoError(t, err)
+	response := must.Get(http.Get(fmt.Sprintf("http://127.0.0.1:%d/", port)))(t)
 	defer response.Body.Close()
-	body, err := io.ReadAll(response.Body)
-	require.NoError(t, err)
+	body := must.Get(io.ReadAll(response.Body))(t)
 	var n int
 	if _, err := fmt.Sscanf(string(body), "Visitor number %d", &n); err != nil {
 		t.Fatalf("the front answered %s: %q", response.Status, body)
@@ -347,40 +346,30 @@ func (w *world) siblings() []string {
 }
 
 func (w *world) freePort(t *testing.T) int {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
+	l := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	defer l.Close()
 	return l.Addr().(*net.TCPAddr).Port
 }
 
 func (w *world) command(t *testing.T, name string, args ...string) {
-	t.Helper()
-	if out, err := exec.Command(name, args...).CombinedOutput(); err != nil {
-		t.Fatalf("%s %s: %v\n%s", name, strings.Join(args, " "), err, out)
-	}
+	out, err := exec.Command(name, args...).CombinedOutput()
+	require.NoError(t, err, "%s %s: %v\n%s", name, strings.Join(args, " "), err, out)
 }
 
-func (w *world) docker(t *testing.T, args ...string) {
-	t.Helper()
-	w.command(t, "docker", args...)
-}
+func (w *world) docker(t *testing.T, args ...string) { w.command(t, "docker", args...) }
 
 func (w *world) buildType(t *testing.T, dir, image, base string) {
-	t.Helper()
 	w.docker(t, "build", "--quiet", "--build-arg", "BASE="+base, "--label", "deployster-examples="+w.name(), "--tag", image, dir)
 	w.images = append(w.images, image)
 }
 
 // deployster runs the program in dir and returns its output; it must end with 0.
 func (w *world) deployster(t *testing.T, dir string, args ...string) string {
-	t.Helper()
 	var stdout, stderr bytes.Buffer
 	c := exec.Command(w.binary, args...)
 	c.Dir, c.Env, c.Stdout, c.Stderr = dir, w.env, &stdout, &stderr
-	if err := c.Run(); err != nil {
-		t.Fatalf("deployster %s: %v\n%s%s", strings.Join(args, " "), err, stdout.String(), stderr.String())
-	}
+	err := c.Run()
+	require.NoError(t, err, "deployster %s: %v\n%s%s", strings.Join(args, " "), err, stdout.String(), stderr.String())
 	return stdout.String()
 }
 
@@ -392,7 +381,6 @@ type run struct {
 }
 
 func (w *world) apply(t *testing.T, dir string, args []string) run {
-	t.Helper()
 	out := w.deployster(t, dir, append([]string{"apply", "--confirm", "NO", "--output", "json"}, args...)...)
 	var r run
 	for decoder := json.NewDecoder(strings.NewReader(out)); ; {
@@ -439,8 +427,6 @@ func holds(path, text string) func(*testing.T, string) {
 }
 
 func contains(t *testing.T, path, want string) {
-	t.Helper()
-	text, err := os.ReadFile(path)
-	require.NoError(t, err)
+	text := must.Get(os.ReadFile(path))(t)
 	assert.Contains(t, string(text), want, "%s holds\n%s\nwhich does not contain %q", path, text, want)
 }

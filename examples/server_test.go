@@ -19,6 +19,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/deployster-go/deployster/internal/must"
 	"github.com/deployster-go/deployster/internal/waittest"
 )
 
@@ -27,8 +28,7 @@ type unit map[string][]string
 
 func readUnit(t *testing.T, path string) unit {
 	t.Helper()
-	text, err := os.ReadFile(path)
-	require.NoError(t, err)
+	text := must.Get(os.ReadFile(path))(t)
 	u, section := unit{}, ""
 	for line := range strings.Lines(string(text)) {
 		line = strings.TrimSpace(line)
@@ -48,10 +48,7 @@ func readUnit(t *testing.T, path string) unit {
 
 // one is what is said once.
 func (u unit) one(t *testing.T, key string) string {
-	t.Helper()
-	if len(u[key]) != 1 {
-		t.Fatalf("%s is %q, want one", key, u[key])
-	}
+	require.Len(t, u[key], 1, key)
 	return u[key][0]
 }
 
@@ -59,19 +56,16 @@ func (u unit) one(t *testing.T, key string) string {
 func TestTheUnitsOfTheServerAreSound(t *testing.T) {
 	dir := t.TempDir()
 	for _, name := range []string{"deployster.service", "deployster.socket"} {
-		text, err := os.ReadFile(filepath.Join("server", name))
-		require.NoError(t, err)
+		text := must.Get(os.ReadFile(filepath.Join("server", name)))(t)
 		// It looks for the program, and for the page that is named.
 		text = []byte(strings.ReplaceAll(string(text), "/usr/local/bin/deployster", shared.binary))
 		require.NoError(t, os.WriteFile(filepath.Join(dir, name), text, 0o600))
 	}
 	service := filepath.Join(dir, "deployster.service")
-	if out, err := exec.Command("systemd-analyze", "verify", service, filepath.Join(dir, "deployster.socket")).CombinedOutput(); err != nil || len(out) > 0 {
-		t.Errorf("systemd-analyze verify: %v\n%s", err, out)
-	}
-	if out, err := exec.Command("systemd-analyze", "security", "--offline=true", "--threshold=25", service).CombinedOutput(); err != nil {
-		t.Errorf("systemd-analyze security: %v\n%s", err, out)
-	}
+	out, err := exec.Command("systemd-analyze", "verify", service, filepath.Join(dir, "deployster.socket")).CombinedOutput()
+	assert.True(t, err == nil && len(out) == 0, "systemd-analyze verify: %v\n%s", err, out)
+	out, err = exec.Command("systemd-analyze", "security", "--offline=true", "--threshold=25", service).CombinedOutput()
+	assert.NoError(t, err, "systemd-analyze security: %v\n%s", err, out)
 }
 
 // The service is started as systemd does it by the units: with their sockets, in their
@@ -95,8 +89,7 @@ func TestTheUnitsStartAServer(t *testing.T) {
 	for _, where := range socket["Socket.ListenStream"] {
 		l := listenAs(t, where, dir)
 		defer l.Close()
-		file, err := l.(interface{ File() (*os.File, error) }).File()
-		require.NoError(t, err)
+		file := must.Get(l.(interface{ File() (*os.File, error) }).File())(t)
 		defer file.Close()
 		passed, at = append(passed, file), append(at, l.Addr())
 	}
@@ -122,31 +115,26 @@ func TestTheUnitsStartAServer(t *testing.T) {
 	defer func() { _ = c.Process.Kill() }()
 	wantNotified(t, notified, "READY=1")
 	for _, a := range at {
-		if code := answers(t, a, "/readyz"); code != http.StatusOK {
-			t.Errorf("at %s it is ready with %d", a, code)
-		}
+		assert.Equal(t, http.StatusOK, answers(t, a, "/readyz"), "at %s it is ready", a)
 	}
 	assert.Equal(t, http.StatusUnauthorized, answers(t, at[0], "/v1/log"), "who is unknown is answered with")
 	assert.Equal(t, http.StatusOK, answers(t, at[1], "/v1/log"), "whom the kernel knows is answered with")
 	require.NoError(t, c.Process.Signal(syscall.SIGTERM))
 	wantNotified(t, notified, "STOPPING=1")
-	if err := <-ended; err != nil {
-		t.Errorf("it ended with %v:\n%s", err, said.String())
-	}
+	err = <-ended
+	assert.NoError(t, err, "it ended with %v:\n%s", err, said.String())
 }
 
 // listenAs listens where a unit says, but for the port and the directory, which are those of
 // the test.
 func listenAs(t *testing.T, where, dir string) net.Listener {
-	t.Helper()
 	network, address := "unix", filepath.Join(dir, filepath.Base(where))
 	if !strings.HasPrefix(where, "/") {
 		host, _, err := net.SplitHostPort(where)
 		require.NoError(t, err)
 		network, address = "tcp", net.JoinHostPort(host, "0")
 	}
-	l, err := net.Listen(network, address)
-	require.NoError(t, err)
+	l := must.Get(net.Listen(network, address))(t)
 	return l
 }
 
@@ -161,12 +149,10 @@ func wantNotified(t *testing.T, c *net.UnixConn, want string) {
 
 // answers is the status with which a server answers.
 func answers(t *testing.T, at net.Addr, path string) int {
-	t.Helper()
 	client := &http.Client{Timeout: waittest.Limit, Transport: &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 		return (&net.Dialer{}).DialContext(ctx, at.Network(), at.String())
 	}}}
-	answer, err := client.Get("http://server" + path)
-	require.NoError(t, err)
+	answer := must.Get(client.Get("http://server" + path))(t)
 	defer answer.Body.Close()
 	_, _ = io.Copy(io.Discard, answer.Body)
 	return answer.StatusCode
@@ -174,7 +160,6 @@ func answers(t *testing.T, at net.Addr, path string) int {
 
 // checkout is what the image of the server is built from.
 func checkout(t *testing.T) string {
-	t.Helper()
 	dir := t.TempDir()
 	require.NoError(t, errors.Join(os.MkdirAll(filepath.Join(dir, "bin"), 0o755), os.CopyFS(filepath.Join(dir, "examples/server"), os.DirFS("server"))))
 	shared.command(t, "cp", shared.binary, filepath.Join(dir, "bin/deployster"))
@@ -201,7 +186,6 @@ func TestTheComposeFileStartsAServer(t *testing.T) {
 	name, from, dir := shared.name()+"-composed", checkout(t), workspaceOfOne(t)
 	port := shared.freePort(t)
 	compose := func(args ...string) string {
-		t.Helper()
 		c := exec.Command("docker-compose", append([]string{"--project-name", name, "--file", filepath.Join(from, "examples/server/compose.yaml")}, args...)...)
 		c.Env = append(shared.env, "DEPLOYSTER_WORKSPACE="+dir, "DEPLOYSTER_IMAGE="+name, fmt.Sprintf("DEPLOYSTER_PORT=%d", port))
 		var said strings.Builder
@@ -219,20 +203,16 @@ func TestTheComposeFileStartsAServer(t *testing.T) {
 	at := published(t, id)
 	c := exec.Command(shared.binary, "--server", "http://"+at.String(), "log", "runs")
 	c.Env = append(shared.env, "DEPLOYSTER_TOKEN="+token)
-	if out, err := c.CombinedOutput(); err != nil || !strings.Contains(string(out), "announce.yaml") {
-		t.Errorf("with a token it answers %v\n%s", err, out)
-	}
+	out, err := c.CombinedOutput()
+	assert.True(t, err == nil && strings.Contains(string(out), "announce.yaml"), "with a token it answers %v\n%s", err, out)
 	shared.docker(t, "stop", "--time", "600", id)
-	ended, err := exec.Command("docker", "inspect", "--format", "{{.State.ExitCode}}", id).Output()
-	require.NoError(t, err)
+	ended := must.Get(exec.Command("docker", "inspect", "--format", "{{.State.ExitCode}}", id).Output())(t)
 	assert.Equal(t, "0\n", string(ended))
 }
 
 // published is the address of the machine at which a container answers.
 func published(t *testing.T, container string) *net.TCPAddr {
-	t.Helper()
-	out, err := exec.Command("docker", "port", container, "7450/tcp").Output()
-	require.NoError(t, err)
+	out := must.Get(exec.Command("docker", "port", container, "7450/tcp").Output())(t)
 	at, err := net.ResolveTCPAddr("tcp", strings.TrimSpace(string(out)))
 	require.True(t, err == nil && at.IP.IsLoopback(), "it is published at %s, %v", out, err)
 	return at
@@ -244,8 +224,7 @@ func wantServed(t *testing.T, container, dir string) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(waittest.Context(t))
 	c := exec.CommandContext(ctx, "docker", "logs", "--follow", container)
-	out, err := c.StdoutPipe()
-	require.NoError(t, err)
+	out := must.Get(c.StdoutPipe())(t)
 	c.Stderr = c.Stdout
 	require.NoError(t, c.Start())
 	defer func() {

@@ -11,14 +11,13 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/deployster-go/deployster/internal/must"
 	"github.com/deployster-go/deployster/protocol"
 	"github.com/deployster-go/deployster/schema"
 )
 
 func embedded(t *testing.T, name string) *schema.Schema {
-	t.Helper()
-	text, err := schema.Source(name)
-	require.NoError(t, err)
+	text := must.Get(schema.Source(name))(t)
 	return compile(t, string(text))
 }
 
@@ -34,9 +33,7 @@ func TestNames(t *testing.T) {
 		"x":       `there is no schema "x"; there are action-input, environment, init, init-input, inventory, jobs, manifest, packages, pipeline, plan, serve-answer, serve-request, state, state-input, variables`,
 		"../x":    `there is no schema "../x"; there are action-input, environment, init, init-input, inventory, jobs, manifest, packages, pipeline, plan, serve-answer, serve-request, state, state-input, variables`,
 	} {
-		if _, err := schema.Source(name); err == nil || err.Error() != want {
-			t.Errorf("%s: %v", name, err)
-		}
+		assert.EqualError(t, errOf(schema.Source(name)), want, name)
 	}
 }
 
@@ -118,8 +115,7 @@ func TestInputsAreWhatIsSent(t *testing.T) {
 		{"state-input", in, false}, {"action-input", state, false}, {"init-input", map[string]any{}, false},
 		{"state-input", protocol.StateInput{InitInput: in, Config: map[string]any{}, Ensure: "gone"}, false},
 	} {
-		text, err := json.Marshal(test.input)
-		require.NoError(t, err)
+		text := must.Get(json.Marshal(test.input))(t)
 		found := embedded(t, test.schema).Validate(value(t, string(text)))
 		assert.Equal(t, test.good, found == nil, test.schema)
 	}
@@ -156,8 +152,7 @@ func TestManifestSchema(t *testing.T) {
 
 func TestSourcesAreTidy(t *testing.T) {
 	for _, name := range schema.Names() {
-		text, err := schema.Source(name)
-		require.NoError(t, err)
+		text := must.Get(schema.Source(name))(t)
 		assert.True(t, json.Valid(text), name)
 		assert.True(t, bytes.HasSuffix(text, []byte("}\n")), name)
 	}
@@ -165,7 +160,6 @@ func TestSourcesAreTidy(t *testing.T) {
 
 // forEditors is the schema of manifests with a type "acme/x" whose config is as said.
 func forEditors(t *testing.T, config string) (*schema.Schema, error) {
-	t.Helper()
 	text, left, err := schema.ForEditors(map[string]json.RawMessage{"acme/x": json.RawMessage(config), "acme/y": json.RawMessage(`{"required": ["y"]}`)})
 	require.NoError(t, err)
 	return compile(t, string(text)), left["acme/x"]
@@ -190,8 +184,7 @@ func TestTheSchemaForEditorsKnowsTheConfigOfTypes(t *testing.T) {
 		{"names of properties", `{"propertyNames": {"pattern": "^[a-z]+$"}}`, `{"a": 1}`, `{"A": 1}`, "A"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			s, err := forEditors(t, tc.config)
-			require.NoError(t, err)
+			s := must.Get(forEditors(t, tc.config))(t)
 			manifest := func(config string) any {
 				return value(t, fmt.Sprintf(`{"resources": {"r": {"type": "acme/x", "config": %s}, "other": {"type": "acme/z", "config": {"anything": 1}}}}`, config))
 			}
@@ -213,5 +206,306 @@ func TestASchemaWithNamesIsLeftOut(t *testing.T) {
 		assert.Error(t, err, "%s is no problem", config)
 		assert.Nil(t, s.Validate(value(t, `{"resources": {"r": {"type": "acme/x", "config": {"a": 1}}}}`)), config)
 		assert.NotNil(t, s.Validate(value(t, `{"resources": {"r": {"type": "acme/y", "config": {"a": 1}}}}`)), config)
+	}
+}
+
+func errOf[T any](_ T, err error) error { return err }
+
+// members writes n members of an object.
+func members(n int, member string) string {
+	var b strings.Builder
+	for i := range n {
+		if i > 0 {
+			b.WriteString(",")
+		}
+		fmt.Fprintf(&b, member, i)
+	}
+	return b.String()
+}
+
+// What would take minutes or gigabytes to compile is refused by its size, which
+// the error tells together with the bound.
+func TestWhatWouldTakeTooLongToCompileIsRefusedBefore(t *testing.T) {
+	const draft7 = `"$schema": "http://json-schema.org/draft-07/schema#", `
+	for name, test := range map[string]struct{ schema, want string }{
+		"a long regular expression": {
+			`{"pattern": "` + strings.Repeat("a?", 135_000) + `"}`,
+			`the regular expression "a?a?a?a?a?a?a?a?a?a?a?a?a?a?a?a?a?a?a?a?…" has 270000 bytes, at most 65536 are possible`,
+		},
+		"repetitions that multiply": {
+			`{"pattern": "^` + strings.Repeat("([a-z]{1,30}){1,30}", 3000) + `$"}`,
+			"stands for more than 1000000 instructions, which is the most that is possible: its repetitions multiply",
+		},
+		"repetitions beside each other": {
+			`{"properties": {"p": {"pattern": "^` + strings.Repeat("([a-z]{1,30}){1,30}", 400) + `$"}}}`,
+			"stands for more than 1000000 instructions, which is the most that is possible: its repetitions multiply",
+		},
+		"many regular expressions": {
+			`{"properties": {` + members(600, `"p%[1]d": {"pattern": "^x%[1]d([a-z]{1,30}){1,30}$"}`) + `}}`,
+			"the regular expressions stand for 100", // and some more
+		},
+		"many names of properties": {
+			`{"patternProperties": {` + members(30_000, `"^x%d": {}`) + `}}`,
+			"the schema has 30002 parts (objects and booleans), at most 20000 are possible",
+		},
+		"many schemas that are booleans": {
+			`{"properties": {` + members(20_000, `"p%d": true`) + `}}`,
+			"the schema has 20002 parts",
+		},
+		"many identifiers": {
+			`{"$defs": {` + members(1001, `"d%[1]d": {"$id": "d%[1]d"}`) + `}}`,
+			"the schema has 1001 identifiers ($id), at most 1000 are possible",
+		},
+		"many references to what is not at the place of a schema": {
+			`{"properties": {` + members(3000, `"p%[1]d": {"$ref": "#/x-mine/p%[1]d"}`) + `}, "x-mine": {` + members(3000, `"p%d": {}`) + `}}`,
+			"the schema has 3000 references to what is not at the place of a schema; with its 6003 parts at most 666 are possible: move what they mean to $defs or definitions",
+		},
+		"the same by a keyword of a later draft": {
+			`{` + draft7 + `"properties": {` + members(3000, `"p%[1]d": {"$ref": "#/$defs/p%[1]d"}`) + `}, "$defs": {` + members(3000, `"p%d": {}`) + `}}`,
+			"the schema has 3000 references to what is not at the place of a schema",
+		},
+	} {
+		_, err := schema.CompileConfig(json.RawMessage(test.schema))
+		assert.ErrorContains(t, err, test.want, name)
+		assert.LessOrEqual(t, len(err.Error()), 400, name)
+	}
+}
+
+func TestALargeSchemaIsCompiled(t *testing.T) {
+	text := `{"properties": {` + members(1500, `"setting-%[1]d": {"description": "What the setting %[1]d is about, and when it is best left as it is", "$ref": "#/$defs/kind-%[1]d"}`) +
+		`}, "$defs": {` + members(1500, `"kind-%[1]d": {"type": "string", "maxLength": 100, "pattern": "^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$"}`) + `}}`
+	require.GreaterOrEqual(t, len(text), 300_000)
+	s := compile(t, text)
+	got := lines(s.Validate(map[string]any{"setting-0": "fine", "setting-1499": "Not"}))
+	assert.Equal(t, `setting-1499 [pattern] must match the pattern "^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$"`, got)
+}
+
+// Matching takes at most the instructions of a regular expression for each
+// character of a text, so their product is bounded too.
+func TestWhatWouldTakeTooLongToMatchIsNotTried(t *testing.T) {
+	slow := compile(t, `{"properties": {"p": {"pattern": "(x?){1000}y", "writeOnly": true}}}`)
+	assert.Nil(t, slow.Validate(map[string]any{"p": strings.Repeat("x", 500) + "y"}), "a text of 500 characters")
+	megabyte := map[string]any{"p": strings.Repeat("x", 1<<20)}
+	assert.Contains(t, lines(slow.Validate(megabyte)), "too complicated", "a text of 1 MiB")
+	quick := compile(t, `{"properties": {"p": {"pattern": "^[0-9a-zA-Z+/]*=?=?$"}}}`)
+	assert.Nil(t, quick.Validate(map[string]any{"p": strings.Repeat("x", 100_000)}), "a simple regular expression on 100 kB")
+	names := compile(t, `{"patternProperties": {`+members(1500, `"(x?){100}y%d": {"type": "string"}`)+`}}`)
+	got := lines(names.Validate(value(t, `{`+members(300, `"`+strings.Repeat("x", 30)+`%d": 1`)+`}`)))
+	assert.Contains(t, got, "too complicated", "many names against many regular expressions")
+	listed := compile(t, `{"items": {"enum": [`+members(20_000, `"v%d"`)+`]}}`)
+	assert.Contains(t, lines(listed.Validate(value(t, `[`+members(20_000, `"w%d"`)+`]`))), "too complicated", "a long list against a long enum")
+}
+
+func TestNamesOfPropertiesAreCheckedWithinBoundsToo(t *testing.T) {
+	s := compile(t, strings.Replace(doubling(60, "allOf"), `{"$ref"`, `{"propertyNames": {"$ref": "#/$defs/l0"}, "x-ref"`, 1))
+	assert.Contains(t, lines(s.Validate(map[string]any{"a": 1})), "too complicated")
+}
+
+// The formats of old drafts are checked, and one of them is "regex": values
+// that are regular expressions are bounded one by one, however many come.
+func TestValuesThatAreRegularExpressionsAreBounded(t *testing.T) {
+	s := compile(t, `{"$schema": "http://json-schema.org/draft-07/schema#", "items": {"format": "regex"}}`)
+	for range 3 {
+		require.Nil(t, s.Validate([]any{"([a-z]{1,30}){1,30}", "x([a-z]{1,30}){1,30}"}))
+	}
+	found := s.Validate([]any{"ok", strings.Repeat("a?", 100_000), strings.Repeat("([a-z]{1,30}){1,30}", 400)})
+	assert.Equal(t, "1 [format] must be a valid regex\n2 [format] must be a valid regex", lines(found))
+}
+
+func TestNumbersThatCannotBeReckonedWithAreRefused(t *testing.T) {
+	s := compile(t, `{"properties": {"n": {"multipleOf": 2, "enum": [1, 2]}, "l": {"type": "array", "uniqueItems": true}}}`)
+	for text, want := range map[string]string{
+		"1e-99999999":           "n [type] is too small: nothing but 0 is nearer to 0 than 1e-100",
+		"1e99999999":            "n [type] is too large: possible are -1e100 to 1e100",
+		"1e400":                 "n [type] is too large: possible are -1e100 to 1e100",
+		strings.Repeat("1", 50): "n [type] is too long: it has 50 characters, at most 40 are possible",
+		"2.0":                   "",
+		"0e-99999999":           "n [enum] must be one of 1, 2",
+	} {
+		assert.Equal(t, want, lines(s.Validate(map[string]any{"n": json.Number(text)})), text)
+	}
+	var many []any
+	for i := range 30 {
+		many = append(many, i)
+	}
+	got := lines(s.Validate(map[string]any{"l": append(many, json.Number("1e-99999999"))}))
+	assert.Equal(t, "l.30 [type] is too small: nothing but 0 is nearer to 0 than 1e-100", got)
+}
+
+// What RE2 does not have is understood as ECMA-262 has it.
+func TestRegularExpressionsThatLookAroundAreMatched(t *testing.T) {
+	for _, test := range []struct{ pattern, good, bad string }{
+		{`^(?=.*[A-Z])(?=.*[0-9]).{8,}$`, "Passw0rd", "password"},
+		{`^(?!kube-)[a-z-]+$`, "web", "kube-system"},
+		{`(?<=:)[0-9]+$`, "web:80", "web-80"},
+		{`^(['"]).*\\1$`, `'x'`, `'x\"`},
+		{`^.{0,5000}$`, strings.Repeat("x", 5000), strings.Repeat("x", 5001)},
+		{`^\\u0041+$`, "AA", "u0041"},
+		{`^(?!x)[\\w-.]+$`, "a-b.c", "x"},
+		{`^\\p{Lu}(?!x)`, "É", "é"},
+		{`^a(?!b)\\Z`, "a", "aZ"},
+	} {
+		s := compile(t, `{"properties": {"p": {"pattern": "`+strings.ReplaceAll(test.pattern, `"`, `\"`)+`"}}}`)
+		assert.Nil(t, s.Validate(map[string]any{"p": test.good}))
+		got := lines(s.Validate(map[string]any{"p": test.bad}))
+		assert.True(t, strings.HasPrefix(got, "p [pattern] must match the pattern"))
+	}
+}
+
+func TestSecretsAreFoundByRegularExpressionsThatLookAround(t *testing.T) {
+	s := compile(t, `{"patternProperties": {"^(?!public_).*key$": {"writeOnly": true}}}`)
+	paths := s.Secrets(map[string]any{"public_key": "x", "private_key": "y"})
+	require.Len(t, paths, 1)
+	assert.Equal(t, "private_key", paths[0][0])
+}
+
+// A regular expression that goes back can take longer than anybody lives. It is
+// given up, without showing the text, which is taken for a secret.
+func TestARegularExpressionThatGoesBackAgainAndAgainIsGivenUp(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct{ schema, text, want string }{
+		"ever more ways": {
+			`{"properties": {"p": {"pattern": "^(a+)+(?!b)$"}}}`, strings.Repeat("a", 200) + "!",
+			`p [pattern] cannot be checked: the regular expression "^(a+)+(?!b)$" takes too long: it goes back again and again`,
+		},
+		"a long text": {
+			`{"properties": {"p": {"pattern": "^(?!x)"}}}`, strings.Repeat("a", 100_000),
+			`p [pattern] cannot be checked: a text of 100000 bytes is too long for the regular expression "^(?!x)", which may have to go back: at most 65536 are possible`,
+		},
+		"names": {
+			`{"propertyNames": {"pattern": "^(a|aa)+(?!b)$"}}`, "",
+			`[pattern] cannot be checked: the regular expression "^(a|aa)+(?!b)$" takes too long`,
+		},
+	} {
+		s := compile(t, test.schema)
+		config := map[string]any{"p": test.text, strings.Repeat("a", 200) + "!": 1}
+		got := lines(s.Validate(config))
+		assert.True(t, strings.Contains(got, test.want) && !strings.Contains(got, "aaa!"), "%s: got %.300s, want %s", name, got, test.want)
+		paths := s.Secrets(config)
+		assert.True(t, len(paths) == 1 && len(paths[0]) == 0, "%s: secrets are %.100v, not everything", name, paths)
+	}
+}
+
+func TestManyMatchesAreGivenUpTogether(t *testing.T) {
+	t.Parallel()
+	s := compile(t, `{"items": {"pattern": "(?=x)(.*)*y"}}`)
+	var many []any
+	for i := range 2_000 {
+		many = append(many, strings.Repeat("x", 600+i))
+	}
+	assert.Contains(t, lines(s.Validate(many)), "cannot be checked")
+}
+
+func TestRegularExpressionsThatLookAroundAreBoundedTogether(t *testing.T) {
+	long := "(?!" + strings.Repeat("x", 60_000) + ")"
+	_, err := schema.CompileConfig(json.RawMessage(`{"properties": {` + members(17, `"p%d": {"pattern": "x%[1]d`+long+`"}`) + `}}`))
+	assert.ErrorContains(t, err, "the regular expressions stand for")
+}
+
+// Each draft has forms that the others do not know; each is understood in its
+// own sense.
+func TestEveryDraftIsUnderstood(t *testing.T) {
+	const old = "http://json-schema.org/draft-0%d/schema#"
+	for _, test := range []struct{ draft, schema, good, bad, want string }{
+		{
+			fmt.Sprintf(old, 4), `"id": "http://acme.example/vm", "properties": {
+				"cpus": {"type": "integer", "minimum": 0, "exclusiveMinimum": true, "maximum": 64, "exclusiveMaximum": true},
+				"ports": {"items": [{"type": "integer"}, {"type": "string"}], "additionalItems": false},
+				"zone": {"$ref": "vm#/definitions/zone"}}, "definitions": {"zone": {"enum": ["a", "b"]}}`,
+			`{"cpus": 63, "ports": [80, "http"], "zone": "b"}`, `{"cpus": 64, "ports": ["http", 80, 1], "zone": "c"}`,
+			"cpus [exclusiveMaximum] must be less than 64\n" +
+				"ports [additionalItems] has 1 item too many\nports.0 [type] must be an integer, not a string\nports.1 [type] must be a string, not a number\n" +
+				`zone [enum] must be one of "a", "b"`,
+		},
+		{
+			fmt.Sprintf(old, 6), `"properties": {"cpus": {"exclusiveMaximum": 64}, "kind": {"const": "vm"}, "tags": {"contains": {"const": "x"}}, "env": {"propertyNames": {"pattern": "^[A-Z]+$"}}, "no": false}`,
+			`{"cpus": 63, "kind": "vm", "tags": ["x"], "env": {"A": 1}}`, `{"cpus": 64, "kind": "db", "env": {"a": 1}, "no": 1}`,
+			"cpus [exclusiveMaximum] must be less than 64\n" + `env.a [propertyNames] the name of property "a" is not possible: it must match the pattern "^[A-Z]+$"` +
+				"\n" + `kind [const] must be "vm"` + "\nno [false] must not be there",
+		},
+		{
+			fmt.Sprintf(old, 7), `"if": {"required": ["tls"]}, "then": {"required": ["key"]}, "properties": {"l": {"items": [{"type": "string"}]}}`,
+			`{"tls": true, "key": "k", "l": ["x", 1]}`, `{"tls": true, "l": [1]}`,
+			` [required] missing property "key"` + "\nl.0 [type] must be a string, not a number",
+		},
+		{
+			"https://json-schema.org/draft/2019-09/schema", `"$defs": {"s": {"type": "string"}}, "properties": {"l": {"items": [{"$ref": "#/$defs/s"}]}}, "dependentRequired": {"a": ["b"]}, "unevaluatedProperties": false`,
+			`{"l": ["x"]}`, `{"l": [1]}`,
+			"l.0 [type] must be a string, not a number",
+		},
+		{
+			"https://json-schema.org/draft/2020-12/schema", `"properties": {"l": {"prefixItems": [{"type": "string"}], "items": {"type": "integer"}}}`,
+			`{"l": ["x", 1]}`, `{"l": [1, "x"]}`,
+			"l.0 [type] must be a string, not a number\nl.1 [type] must be an integer, not a string",
+		},
+	} {
+		for _, named := range []string{test.draft, strings.TrimSuffix(test.draft, "#")} {
+			s := compile(t, fmt.Sprintf(`{"$schema": %q, %s}`, named, test.schema))
+			assert.Nil(t, s.Validate(value(t, test.good)), named)
+			assert.Equal(t, test.want, lines(s.Validate(value(t, test.bad))), named)
+		}
+	}
+}
+
+// What images of 2018 answered has no $schema and is of the draft of its time.
+func TestTheDraftOfASchemaThatNamesNoneIsFound(t *testing.T) {
+	for name, test := range map[string]struct{ schema, good, bad string }{
+		"true as exclusiveMaximum":     {`{"properties": {"n": {"maximum": 10, "exclusiveMaximum": true}}}`, `{"n": 9}`, `{"n": 10}`},
+		"false as exclusiveMinimum":    {`{"properties": {"n": {"minimum": 10, "exclusiveMinimum": false}}}`, `{"n": 10}`, `{"n": 9}`},
+		"id as the base of references": {`{"id": "http://acme.example/vm", "properties": {"a": {"$ref": "vm#/definitions/s"}}, "definitions": {"s": {"type": "string"}}}`, `{"a": "x"}`, `{"a": 1}`},
+		"id as an anchor":              {`{"properties": {"a": {"$ref": "#s"}}, "definitions": {"s": {"id": "#s", "type": "string"}}}`, `{"a": "x"}`, `{"a": 1}`},
+		"a list as items":              {`{"properties": {"l": {"items": [{"type": "string"}]}, "c": {"const": 1}}}`, `{"l": ["x", 1], "c": 1}`, `{"l": ["x"], "c": 2}`},
+		"both":                         {`{"properties": {"l": {"items": [{"maximum": 1, "exclusiveMaximum": true}]}}}`, `{"l": [0, 5]}`, `{"l": [1]}`},
+		"true with a later keyword":    {`{"properties": {"n": {"allOf": [{"maximum": 1, "exclusiveMaximum": true}]}}, "if": {}, "then": {"required": ["c"]}}`, `{"n": 0, "c": 1}`, `{"n": 1, "c": 1}`},
+		"false with a later keyword":   {`{"properties": {"n": {"minimum": 1, "exclusiveMinimum": false}, "c": {"const": 1}}}`, `{"n": 1, "c": 1}`, `{"n": 0}`},
+		"true in an example":           {`{"properties": {"n": {"enum": [{"maximum": 1, "exclusiveMaximum": true}]}}}`, `{"n": {"maximum": 1, "exclusiveMaximum": true}}`, `{"n": {"exclusiveMaximum": 1}}`},
+		"a draft that has numbers":     {`{"$schema": "http://json-schema.org/draft-06/schema#", "additionalProperties": {"maximum": 1, "exclusiveMaximum": true}}`, `{"n": 0}`, `{"n": 1}`},
+		"the latest draft of then":     {`{"$schema": "http://json-schema.org/schema#", "properties": {"n": {"maximum": 10, "exclusiveMaximum": true}}}`, `{"n": 9}`, `{"n": 10}`},
+		"a name of a place":            {`{"properties": {"a": {"$ref": "#s"}}, "definitions": {"s": {"$id": "#s", "const": "x"}}}`, `{"a": "x"}`, `{"a": 1}`},
+		"the same draft within":        {`{"$schema": "http://json-schema.org/draft-06/schema#", "properties": {"a": {"$schema": "http://json-schema.org/draft-06/schema", "type": "string"}}}`, `{"a": "x"}`, `{"a": 1}`},
+		"dependencies":                 {`{"dependencies": {"a": ["b"], "c": {"required": ["d"]}}}`, `{"a": 1, "b": 1}`, `{"c": 1}`},
+		"a property of such a name":    {`{"properties": {"exclusiveMaximum": {"type": "boolean"}, "id": {"const": "x"}}}`, `{"exclusiveMaximum": true, "id": "x"}`, `{"id": "y"}`},
+	} {
+		s := compile(t, test.schema)
+		assert.Nil(t, s.Validate(value(t, test.good)), name)
+		assert.Len(t, s.Validate(value(t, test.bad)), 1, name)
+	}
+}
+
+// A guess that would ignore a part of the schema is not made.
+func TestADraftThatWouldIgnoreKeywordsIsNotAssumed(t *testing.T) {
+	for text, want := range map[string]string{
+		`{"properties": {"a": {"$ref": "#s"}, "c": {"const": 1}}, "definitions": {"s": {"id": "#s"}}}`:                  `it is valid in draft 04, where "const" would be ignored: name the draft that is meant with $schema`,
+		`{"properties": {"a": {"$ref": "#s"}}, "definitions": {"s": {"$id": "#s"}}, "dependentRequired": {"a": ["b"]}}`: `it is valid in draft 07, where "dependentRequired" would be ignored`,
+		`{"prefixItems": [{}], "properties": {"l": {"items": [{}]}}}`:                                                   `it is valid in draft 2019-09, where "prefixItems" would be ignored`,
+		`{"properties": {"n": {"type": "integer", "maximum": "1"}}}`:                                                    `it is not a valid JSON Schema: #/properties/n/maximum must be a number, not a string: "1"`,
+		`{"properties": {"n": {"type": "integer", "required": true}}}`:                                                  `it is not a valid JSON Schema: #/properties/n/required must be a list, not a boolean: true`,
+		`{"$schema": "http://json-schema.org/draft-04/schema#", "exclusiveMaximum": 1, "maximum": 1}`:                   `it is not a valid JSON Schema: #/exclusiveMaximum must be true or false, not a number: 1`,
+	} {
+		assert.ErrorContains(t, errOf(schema.CompileConfig(json.RawMessage(text))), want, text)
+	}
+}
+
+// writeOnly came with draft 07; whoever writes it means it in any.
+func TestSecretsAreKnownInEveryDraft(t *testing.T) {
+	const config = `{"token": "hush", "list": [{"key": "hush"}], "name": "x", "ref": "hush", "a/b": "hush"}`
+	for _, draft := range []string{
+		`"$schema": "http://json-schema.org/draft-04/schema#"`, `"$schema": "http://json-schema.org/draft-06/schema"`, `"$schema": "http://json-schema.org/draft-07/schema#"`,
+		`"$schema": "https://json-schema.org/draft/2019-09/schema"`, `"$schema": "https://json-schema.org/draft/2020-12/schema"`,
+		`"maximum": 1, "exclusiveMaximum": true`, `"title": "none"`,
+	} {
+		s := compile(t, `{`+draft+`, "definitions": {"secret": {"writeOnly": true}}, "properties": {"name": {"type": "string"},
+			"token": {"type": "string", "writeOnly": true}, "list": {"items": {"properties": {"key": {"writeOnly": true}}}},
+			"ref": {"allOf": [{"$ref": "#/definitions/secret"}]}, "a/b": {"anyOf": [{"type": "integer"}, {"writeOnly": true}]}}}`)
+		var got []string
+		for _, path := range s.Secrets(value(t, config)) {
+			got = append(got, strings.Join(path, "."))
+		}
+		assert.Equal(t, "a/b list.0.key ref token", strings.Join(got, " "), draft)
+	}
+	for _, draft := range []string{"04", "06", "07"} {
+		text := `{"$schema": "http://json-schema.org/draft-` + draft + `/schema#", "properties": {"a": {"$ref": "#/definitions/s", "writeOnly": true}}, "definitions": {"s": {}}}`
+		_, err := schema.CompileConfig(json.RawMessage(text))
+		assert.ErrorContains(t, err, "writeOnly beside $ref is ignored in draft "+draft, "draft")
 	}
 }

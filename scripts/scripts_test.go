@@ -12,7 +12,10 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/deployster-go/deployster/internal/must"
 )
 
 // machine is one that has only the commands that a test gives it.
@@ -25,7 +28,6 @@ type machine struct {
 
 // newMachine has what every Debian has, of what the scripts use.
 func newMachine(t *testing.T) machine {
-	t.Helper()
 	m := machine{T: t, bin: t.TempDir(), dir: t.TempDir()}
 	for _, command := range []string{"bash", "sh", "env", "cat", "mkdir", "rmdir", "awk", "grep", "sed", "mktemp", "rm"} {
 		m.install(command)
@@ -50,7 +52,6 @@ func (m machine) withoutRoot() machine {
 
 // install gives the machine a command that this one has.
 func (m machine) install(command string) {
-	m.Helper()
 	path, err := exec.LookPath(command)
 	if err == nil {
 		err = os.Symlink(path, filepath.Join(m.bin, command))
@@ -62,7 +63,6 @@ func (m machine) install(command string) {
 // installed one, which is a link: whatever was written to that would go to the
 // command of this machine.
 func (m machine) stub(command, script string) {
-	m.Helper()
 	fresh := filepath.Join(m.TempDir(), command)
 	require.NoError(m, errors.Join(
 		os.WriteFile(fresh, []byte("#!/bin/sh\n"+script+"\n"), 0o755),
@@ -72,7 +72,6 @@ func (m machine) stub(command, script string) {
 
 // run runs a command there, whose stdin stays open, and returns what it says.
 func (m machine) run(command string, args ...string) (said string, code int) {
-	m.Helper()
 	reading, writing, err := os.Pipe()
 	require.NoError(m, err)
 	defer func() { _, _ = reading.Close(), writing.Close() }()
@@ -81,15 +80,13 @@ func (m machine) run(command string, args ...string) (said string, code int) {
 	c.SysProcAttr = m.as
 	c.Env = []string{"PATH=" + m.bin, "HOME=" + m.dir, "GIT_CONFIG_GLOBAL=/dev/null"}
 	out, err := c.CombinedOutput()
-	if ended := (*exec.ExitError)(nil); err != nil && !errors.As(err, &ended) {
-		m.Fatal(err)
-	}
+	ended := (*exec.ExitError)(nil)
+	require.True(m, err == nil || errors.As(err, &ended), "%v", err)
 	return string(out), c.ProcessState.ExitCode()
 }
 
 // script copies a script to the machine, to where it is in a checkout.
 func (m machine) script(name string) string {
-	m.Helper()
 	text, err := os.ReadFile(name)
 	to := filepath.Join(m.dir, "scripts", name)
 	if err == nil {
@@ -102,7 +99,6 @@ func (m machine) script(name string) string {
 // checkout is a machine with a repository that has these files, in which nothing
 // but the formatting can be wrong.
 func checkout(t *testing.T, files map[string]string) (m machine, check string) {
-	t.Helper()
 	m = newMachine(t)
 	m.install("git")
 	m.install("gofmt")
@@ -113,64 +109,51 @@ func checkout(t *testing.T, files map[string]string) (m machine, check string) {
 		require.NoError(t, os.WriteFile(filepath.Join(m.dir, name), []byte(text), 0o600))
 	}
 	for _, args := range [][]string{{"init", "-q"}, {"add", "."}} {
-		if said, code := m.run(filepath.Join(m.bin, "git"), args...); code != 0 {
-			t.Fatalf("git %s: %s", args, said)
-		}
+		said, code := m.run(filepath.Join(m.bin, "git"), args...)
+		require.Zero(t, code, "git %s: %s", args, said)
 	}
 	return m, check
 }
 
 func TestWhatIsNotFormattedFailsTheCheck(t *testing.T) {
 	m, check := checkout(t, map[string]string{"a.go": "package a\n", "with space.go": "package a\n"})
-	if said, code := m.run(check); code != 0 {
-		t.Errorf("formatted files: exit %d, %s", code, said)
-	}
+	said, code := m.run(check)
+	assert.Zero(t, code, "formatted files: exit %d, %s", code, said)
 	m, check = checkout(t, map[string]string{"a.go": "package a\n", "b c.go": "package  a\n"})
-	if said, code := m.run(check); code == 0 || !strings.Contains(said, "b c.go") {
-		t.Errorf("a file that is not formatted: exit %d, %s", code, said)
-	}
+	said, code = m.run(check)
+	assert.True(t, code != 0 && strings.Contains(said, "b c.go"), "a file that is not formatted: exit %d, %s", code, said)
 	m, check = checkout(t, map[string]string{"a.go": "package\n"})
-	if said, code := m.run(check); code == 0 || !strings.Contains(said, "a.go") {
-		t.Errorf("a file that is not Go: exit %d, %s", code, said)
-	}
+	said, code = m.run(check)
+	assert.True(t, code != 0 && strings.Contains(said, "a.go"), "a file that is not Go: exit %d, %s", code, said)
 }
 
 // A check that finds nothing because it looked at nothing has not passed.
 func TestACheckOfNoFileFails(t *testing.T) {
 	m, check := checkout(t, map[string]string{"readme.txt": "no Go here\n"})
-	if said, code := m.run(check); code == 0 || !strings.Contains(said, "nothing would be checked") {
-		t.Errorf("no file: exit %d, %s", code, said)
-	}
+	said, code := m.run(check)
+	assert.True(t, code != 0 && strings.Contains(said, "nothing would be checked"), "no file: exit %d, %s", code, said)
 	m, check = checkout(t, map[string]string{"a.go": "package a\n"})
 	require.NoError(t, os.Remove(filepath.Join(m.bin, "git")))
-	if said, code := m.run(check); code == 0 || !strings.Contains(said, "git cannot list the files") {
-		t.Errorf("no git: exit %d, %s", code, said)
-	}
+	said, code = m.run(check)
+	assert.True(t, code != 0 && strings.Contains(said, "git cannot list the files"), "no git: exit %d, %s", code, said)
 	m, check = checkout(t, map[string]string{"a.go": "package a\n"})
 	require.NoError(t, os.Remove(filepath.Join(m.bin, "gofmt")))
-	if said, code := m.run(check); code == 0 || !strings.Contains(said, "gofmt") {
-		t.Errorf("no gofmt: exit %d, %s", code, said)
-	}
+	said, code = m.run(check)
+	assert.True(t, code != 0 && strings.Contains(said, "gofmt"), "no gofmt: exit %d, %s", code, said)
 }
 
 func TestWhatIsMissingIsInstalledOrNamed(t *testing.T) {
 	needed, err := os.ReadFile("../Makefile")
-	if err != nil || !regexp.MustCompile(`scripts/need .*\bgit\b`).Match(needed) {
-		t.Errorf("make test does not install git (%v)", err)
-	}
+	assert.True(t, err == nil && regexp.MustCompile(`scripts/need .*\bgit\b`).Match(needed), "make test does not install git (%v)", err)
 	m := newMachine(t)
 	need := m.script("need")
 	m.stub("runc", "exit 0")
-	if said, code := m.run(need, "--say", "git", "runc", "openssh-client", "gcc"); code == 0 ||
-		!strings.Contains(said, "apt-get install git openssh-client gcc libc6-dev)") {
-		t.Errorf("exit %d, %s", code, said)
-	}
-	if said, code := m.run(need, "runc"); code != 0 || said != "" {
-		t.Errorf("nothing is missing: exit %d, %s", code, said)
-	}
-	if said, code := m.run(need, "git"); code == 0 || !strings.Contains(said, "missing: git") {
-		t.Errorf("where there is no apt-get: exit %d, %s", code, said)
-	}
+	said, code := m.run(need, "--say", "git", "runc", "openssh-client", "gcc")
+	assert.True(t, code != 0 && strings.Contains(said, "apt-get install git openssh-client gcc libc6-dev)"), "exit %d, %s", code, said)
+	said, code = m.run(need, "runc")
+	assert.True(t, code == 0 && said == "", "nothing is missing: exit %d, %s", code, said)
+	said, code = m.run(need, "git")
+	assert.True(t, code != 0 && strings.Contains(said, "missing: git"), "where there is no apt-get: exit %d, %s", code, said)
 	if os.Geteuid() == 0 {
 		m.stub("apt-get", `echo "apt-get $*"`)
 		said, code := m.run(need, "git", "runc")
@@ -178,9 +161,8 @@ func TestWhatIsMissingIsInstalledOrNamed(t *testing.T) {
 			t.Errorf("exit %d, %s", code, said)
 		}
 		m.stub("apt-get", `[ "$1" != update ]`)
-		if said, code := m.run(need, "git"); code == 0 {
-			t.Errorf("no package list can be had: exit %d, %s", code, said)
-		}
+		said, code = m.run(need, "git")
+		assert.NotZero(t, code, "no package list can be had: exit %d, %s", code, said)
 	}
 }
 
@@ -207,12 +189,10 @@ func TestPagesAreHugeInCIAloneAndOnlyMeanwhile(t *testing.T) {
 				require.NoError(t, os.WriteFile(setting, []byte(tc.setting), 0o600))
 			}
 			said, code := m.run("/usr/bin/env", "CI="+tc.ci, script, "sh", "-c", tc.command)
-			if said != tc.meanwhile || code != 7 {
-				t.Errorf("the command says %q and exits with %d, want %q and 7", said, code, tc.meanwhile)
-			}
-			if left, _ := os.ReadFile(setting); string(left) != tc.after {
-				t.Errorf("afterwards the setting is %q, want %q", left, tc.after)
-			}
+			require.Equal(t, tc.meanwhile, said)
+			assert.Equal(t, 7, code, "the command")
+			left, _ := os.ReadFile(setting)
+			assert.Equal(t, tc.after, string(left), "afterwards the setting is %q", left)
 		})
 	}
 }
@@ -231,39 +211,32 @@ func TestTheDemoSaysFirstWhatIsMissing(t *testing.T) {
 	}
 	m.stub("unshare", "exit 0")
 	for _, args := range [][]string{{"--check"}, nil} { // the first before anything is compiled
-		if said, code := m.withoutRoot().run(demo, args...); code == 0 || !strings.Contains(said, "missing: runc") {
-			t.Errorf("without root and runc, %q: exit %d, %s", args, code, said)
-		}
+		said, code := m.withoutRoot().run(demo, args...)
+		assert.True(t, code != 0 && strings.Contains(said, "missing: runc"), "without root and runc, %q: exit %d, %s", args, code, said)
 	}
 	if os.Geteuid() == 0 {
 		m.stub("mkdir", "exit 1") // no control group can be made
-		if said, code := m.run(demo, "--check"); code != 0 || !strings.Contains(said, "--allow-unbounded") {
-			t.Errorf("no control groups: exit %d, %s", code, said)
-		}
+		said, code := m.run(demo, "--check")
+		assert.True(t, code == 0 && strings.Contains(said, "--allow-unbounded"), "no control groups: exit %d, %s", code, said)
 	}
 	m.stub("docker", "exit 0")
-	if said, code := m.run(demo, "--check"); code != 0 || said != "" {
-		t.Errorf("with Docker: exit %d, %s", code, said)
-	}
+	said, code = m.run(demo, "--check")
+	assert.True(t, code == 0 && said == "", "with Docker: exit %d, %s", code, said)
 }
 
 // What a command substitution fails with is lost unless it is all that a variable
 // is set to; and inside of it nothing but inherit_errexit ends at a failure.
 func TestNoFailureOfASubstitutionIsLost(t *testing.T) {
-	scripts, err := filepath.Glob("*")
-	require.NoError(t, err)
+	scripts := must.Get(filepath.Glob("*"))(t)
 	examples, err := filepath.Glob("../examples/*/build")
-	if err != nil || len(examples) == 0 {
-		t.Fatalf("examples %v, %v", examples, err)
-	}
+	require.True(t, err == nil && len(examples) != 0, "examples %v, %v", examples, err)
 	assigned := regexp.MustCompile(`(^|[\s!&|{(])[a-z_]+=$`)
 	declared := regexp.MustCompile(`\b(local|declare|export|readonly) [^;]*\$\([^(]`)
 	for _, name := range append(append(scripts, examples...), "../.ci/run", "../Makefile") {
 		if strings.HasSuffix(name, ".go") {
 			continue
 		}
-		text, err := os.ReadFile(name)
-		require.NoError(t, err)
+		text := must.Get(os.ReadFile(name))(t)
 		isScript := filepath.Base(name) != "Makefile"
 		if isScript && !strings.Contains(string(text), "\nset -euo pipefail\nshopt -s inherit_errexit\n") {
 			t.Errorf("%s does not end at every failure", name)

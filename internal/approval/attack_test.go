@@ -3,6 +3,7 @@ package approval_test
 import (
 	"bytes"
 	"context"
+	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"io"
@@ -10,7 +11,9 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -19,7 +22,10 @@ import (
 
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/internal/approval"
+	"github.com/deployster-go/deployster/internal/must"
+	"github.com/deployster-go/deployster/pipeline"
 	machine "github.com/deployster-go/deployster/pipeline/approval"
+	"github.com/deployster-go/deployster/pipeline/definition"
 	"github.com/deployster-go/deployster/pipeline/record"
 )
 
@@ -231,16 +237,13 @@ func FuzzDecodeBody(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if b.Pipeline == "" || b.Stage == "" || b.Revision == "" || len(b.Carries) != len(hash) {
-			t.Errorf("%q decodes to %+v", text, b)
-		}
+		assert.True(t, b.Pipeline != "" && b.Stage != "" && b.Revision != "" && len(b.Carries) == len(hash), "%q decodes to %+v", text, b)
 		again, _ := json.Marshal(b)
 		if len(again) > approval.MaxBody {
 			return // what is escaped is longer
 		}
-		if other, err := approval.DecodeBody(again); err != nil || other != b {
-			t.Errorf("%+v decodes to %+v (%v)", b, other, err)
-		}
+		other, err := approval.DecodeBody(again)
+		assert.True(t, err == nil && other == b, "%+v decodes to %+v (%v)", b, other, err)
 	})
 }
 
@@ -249,13 +252,11 @@ func FuzzDecodeBody(f *testing.F) {
 func FuzzVerify(f *testing.F) {
 	key := keyOf(1)
 	var keys machine.Keys
-	e, err := keys.Add("pipeline/web", record.KeyInfo{ID: "ci", Public: public(key)}, "id", "ann")
-	require.NoError(f, err)
+	e := must.Get(keys.Add("pipeline/web", record.KeyInfo{ID: "ci", Public: public(key)}, "id", "ann"))(f)
 	keys.Apply(e)
 	target := &url.URL{Scheme: "https", Host: "deploy.example", Path: approval.Path("web", "approve")}
 	signed := approval.Request{Method: http.MethodPost, URL: target, Body: []byte("{}")}
-	header, err := approval.Sign(signed, key, "ci", "a nonce that is long", noon, time.Minute)
-	require.NoError(f, err)
+	header := must.Get(approval.Sign(signed, key, "ci", "a nonce that is long", noon, time.Minute))(f)
 	f.Add(header.Get("Signature-Input"), header.Get("Signature"), header.Get("Content-Digest"), signed.Body)
 	f.Add(`sig1=("@method" "@target-uri" "content-digest")`, `sig1=:AAAA:`, `sha-256=1`, []byte{})
 	f.Add(`sig1=("@method";req "@target-uri" "content-digest");created=1;expires=2;nonce="0123456789abcdef";keyid="ci"`, `sig1`, `sha-256=:AAAA:`, []byte("x"))
@@ -293,4 +294,258 @@ func TestTheLogSaysWhyAndTheAnswerDoesNot(t *testing.T) {
 	for range s.log.Read(t.Context(), deploylog.Filter{Name: record.StageApproved}) {
 		t.Error("it is recorded")
 	}
+}
+
+// How long a refusal takes tells neither which keys there are, nor how much of a signature is right:
+// whatever is wrong, a signature is verified. Of many tries of each the fastest counts, in which
+// nothing else was at work.
+func TestTimingTellsNothing(t *testing.T) {
+	var keys machine.Keys
+	for _, k := range []record.KeyInfo{
+		{ID: "ci", Public: public(keyOf(1))},
+		{ID: "elsewhere", Public: public(keyOf(3)), Stages: []string{"eu/approve"}},
+		{ID: "later", Public: public(keyOf(4)), NotBefore: noon.Add(time.Hour)},
+		{ID: "lost", Public: public(keyOf(5))},
+	} {
+		e := must.Get(keys.Add("pipeline/web", k, "id", "ann"))(t)
+		keys.Apply(e)
+	}
+	e, err := keys.Revoke("pipeline/web", "lost", "id", "ann", "")
+	require.NoError(t, err)
+	e.Seq = 5
+	keys.Apply(e)
+
+	sign := func(seed byte, keyID string) approval.Request {
+		r := approval.Request{Method: http.MethodPost, URL: &url.URL{Scheme: "https", Host: "deploy.example", Path: approval.Path("web", "approve")}, Body: []byte("{}")}
+		r.Header, err = approval.Sign(r, keyOf(seed), keyID, "a nonce that is long", noon, time.Minute)
+		require.NoError(t, err)
+		return r
+	}
+	// altered is the right signature, but for one byte.
+	altered := func(at int) approval.Request {
+		r := sign(1, "ci")
+		text := strings.TrimSuffix(strings.TrimPrefix(r.Header.Get("Signature"), "sig1=:"), ":")
+		signature := must.Get(base64.StdEncoding.DecodeString(text))(t)
+		signature[at] ^= 1
+		r.Header.Set("Signature", "sig1=:"+base64.StdEncoding.EncodeToString(signature)+":")
+		return r
+	}
+	tries := []struct {
+		name    string
+		keys    *machine.Keys
+		request approval.Request
+		fastest time.Duration
+	}{
+		{"another key by the name of one", &keys, sign(2, "ci"), 0},
+		{"an unknown key", &keys, sign(2, "nobody"), 0},
+		{"the key that stands for nobody", &keys, sign(0, "nobody"), 0},
+		{"no key is configured", &machine.Keys{}, sign(2, "ci"), 0},
+		{"a key of another stage", &keys, sign(3, "elsewhere"), 0},
+		{"a key that is not valid yet", &keys, sign(4, "later"), 0},
+		{"a revoked key", &keys, sign(5, "lost"), 0},
+		{"a signature whose beginning is wrong", &keys, altered(0), 0},
+		{"a signature whose beginning is right", &keys, altered(40), 0},
+	}
+	for range 200 {
+		for i := range tries {
+			one := &tries[i]
+			began := time.Now()
+			_, _, err := approval.Verify(one.request, one.keys, "approve", noon)
+			took := time.Since(began)
+			require.Error(t, err)
+			if one.fastest == 0 || took < one.fastest {
+				one.fastest = took
+			}
+		}
+	}
+	for _, one := range tries[1:] {
+		if known := tries[0].fastest; one.fastest > 2*known || known > 2*one.fastest {
+			t.Errorf("%s: it takes %s, and %s %s", one.name, one.fastest, tries[0].name, known)
+		}
+	}
+}
+
+// A request is recorded, and sent again: at once, after a restart, and to a second replica,
+// though the revision waits for another approval and the key for nothing.
+func TestAReplayIsRefused(t *testing.T) {
+	s := newSite(t, 3)
+	f := s.good()
+	s.answers(f, http.StatusCreated, `"approved":false,"missing":{"needed":3,"by":["key:ci"]`)
+	s.answersAgain(f, s.server, http.StatusUnauthorized, unsigned)
+	_, _, second := s.replica()
+	s.answersAgain(f, second, http.StatusUnauthorized, unsigned)
+	s.server.Close()
+	_ = s.log.Close()
+	s.start()
+	s.answersAgain(f, s.server, http.StatusUnauthorized, unsigned) // after a restart
+	// The revision is retried: what was approved before it does not count again.
+	s.do("web", pipeline.Reject{Stage: "approve", Revision: "3", By: "ann", Reason: "no"})
+	s.do("web", pipeline.Retry{Revision: "3"})
+	s.answersAgain(f, s.server, http.StatusUnauthorized, unsigned) // after a retry
+	// The pipeline is deleted, and defined again with the same key.
+	s.do("web", pipeline.Delete{ID: s.id(), Cancel: true})
+	s.answersAgain(f, s.server, http.StatusUnauthorized, unsigned) // after the pipeline was deleted
+	s.do("web", pipeline.Define{Definition: &definition.Definition{Name: "web", Stages: []definition.Stage{{Name: "approve", Approval: &definition.Approval{}}}}, ID: s.id()})
+	s.do("web", pipeline.Release{Revision: "3", ID: s.id(), Carries: record.Files{"m.yaml": "3"}})
+	s.proceed("web")
+	s.answersAgain(f, s.server, http.StatusUnauthorized, unsigned) // without its key
+	s.addKey("web", "ci", s.key)
+	s.answersAgain(f, s.server, http.StatusUnauthorized, unsigned) // in a pipeline of the same name
+	assert.Equal(t, 1, s.approvals(), "approvals are recorded")
+}
+
+// Two replicas receive the same request at the same time, many times: it counts once.
+func TestAReplayAtTheSameTimeCountsOnce(t *testing.T) {
+	s := newSite(t, 3)
+	_, _, second := s.replica()
+	f := s.good()
+	text := must.Get(json.Marshal(f.body))(t)
+	target, _ := url.Parse("http://deploy.example" + approval.Path(f.name, f.stage))
+	header, err := approval.Sign(approval.Request{Method: http.MethodPost, URL: target, Body: text}, f.key, f.keyID, f.nonce, f.created, f.life)
+	require.NoError(t, err)
+	var all sync.WaitGroup
+	statuses := make([]int, 8)
+	for i := range statuses {
+		server := []*httptest.Server{s.server, second}[i%2]
+		all.Go(func() {
+			r, err := http.NewRequestWithContext(context.Background(), http.MethodPost, server.URL+approval.Path(f.name, f.stage), bytes.NewReader(text))
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			r.Header, r.Host = header.Clone(), "deploy.example"
+			response, err := http.DefaultClient.Do(r)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			_ = response.Body.Close()
+			statuses[i] = response.StatusCode
+		})
+	}
+	all.Wait()
+	slices.Sort(statuses)
+	if statuses[0] != http.StatusCreated || statuses[1] != http.StatusUnauthorized || s.approvals() != 1 {
+		t.Errorf("the answers are %v, and %d approvals are recorded", statuses, s.approvals())
+	}
+}
+
+// A key is replaced while both are valid: they are of one owner, who counts once.
+func TestKeysOfOneOwnerCountOnce(t *testing.T) {
+	s := newSite(t, 2)
+	f := s.good()
+	s.answers(f, http.StatusCreated, "")
+	next := keyOf(5)
+	_, err := s.all().AddKey(t.Context(), "web", machine.AddKey{Key: "ci-next", Owner: "ci", Public: public(next), ID: s.id(), By: "ann"})
+	require.NoError(t, err)
+	f = s.good()
+	f.keyID, f.key = "ci-next", next
+	s.answers(f, http.StatusConflict, "approved at stage approve by key:ci, who counts once")
+	f = s.good()
+	f.keyID, f.key = "manager", keyOf(6)
+	s.addKey("web", "manager", f.key)
+	s.answers(f, http.StatusCreated, `"approved":true`)
+}
+
+// Behind a proxy the target is what clients address, whatever the proxy sends.
+func TestTheTargetIsThatOfClients(t *testing.T) {
+	s := newSite(t, 1)
+	h := approval.New(s.all(), func() time.Time { return s.now })
+	h.Base = &url.URL{Scheme: "https", Host: "deploy.example"}
+	f := s.good()
+	text, _ := json.Marshal(f.body)
+	for _, c := range []struct {
+		signed string
+		status int
+	}{{"http://127.0.0.1", http.StatusUnauthorized}, {"https://deploy.example", http.StatusCreated}} {
+		target, _ := url.Parse(c.signed + approval.Path("web", "approve"))
+		header, err := approval.Sign(approval.Request{Method: http.MethodPost, URL: target, Body: text}, f.key, f.keyID, f.nonce, f.created, f.life)
+		require.NoError(t, err)
+		r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, approval.Path("web", "approve"), bytes.NewReader(text))
+		r.Header, r.Host = header, "127.0.0.1"
+		r.SetPathValue("pipeline", "web")
+		r.SetPathValue("stage", "approve")
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, r)
+		assert.Equal(t, c.status, w.Code, "signed for %s it is answered %d %s", c.signed, w.Code, w.Body)
+	}
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil))
+	require.Equal(t, http.StatusMethodNotAllowed, w.Code)
+	assert.Equal(t, http.MethodPost, w.Header().Get("Allow"), "GET is answered")
+}
+
+// An approval is refused because its stage does not wait yet. Who has seen it cannot have it taken
+// when the stage does: not at once, not by another replica, and not after a restart. Whoever signs
+// anew can.
+func TestWhatWasRefusedIsNotTakenLater(t *testing.T) {
+	s := newSite(t, 1)
+	early := func() *forged {
+		f := s.good()
+		f.stage, f.body.Stage = "eu/approve", "eu/approve"
+		return f
+	}
+	f := early()
+	s.answers(f, http.StatusConflict, "")
+	s.answersAgain(f, s.server, http.StatusUnauthorized, unsigned)
+	s.do("web", pipeline.Approve{Stage: "approve", Revision: "3", By: "ann"})
+	s.proceed("web")
+	s.answersAgain(f, s.server, http.StatusUnauthorized, unsigned)
+	_, _, second := s.replica()
+	s.answersAgain(f, second, http.StatusUnauthorized, unsigned)
+	s.server.Close()
+	_ = s.log.Close()
+	s.start()
+	s.answersAgain(f, s.server, http.StatusUnauthorized, unsigned)
+	again := early()
+	again.body.Carries = f.body.Carries
+	s.answers(again, http.StatusCreated, "")
+	refused := 0
+	for e, err := range s.log.Read(t.Context(), deploylog.Filter{Name: record.ApprovalRefused}) {
+		require.NoError(t, err)
+		refused++
+		cause := record.Cause(e)
+		assert.True(t, e.Target == record.Target("web") && cause != "" && !strings.Contains(cause, "\n"), "%+v", e)
+	}
+	assert.Equal(t, 1, refused, "refusals are recorded")
+}
+
+// What nobody has signed is not recorded, nor what is too long to be kept whole.
+func TestRefusalsAreRecordedOfWhatIsSignedAlone(t *testing.T) {
+	s := newSite(t, 1)
+	before := s.head()
+	for name, change := range map[string]func(*forged){
+		"another key":  func(f *forged) { f.key = keyOf(9) },
+		"unknown key":  func(f *forged) { f.keyID = "nobody" },
+		"changed path": func(f *forged) { f.resent = func(r *http.Request) { r.URL.RawQuery = "x" } },
+		"too old":      func(f *forged) { f.created = s.now.Add(-time.Hour) },
+		"other stage":  func(f *forged) { f.stage = "eu/approve" },
+	} {
+		f := s.good()
+		f.body.Revision = "7"
+		change(f)
+		if status, answer := s.send(f); status != http.StatusUnauthorized && status != http.StatusUnprocessableEntity {
+			t.Errorf("%s is answered %d %s", name, status, answer)
+		}
+	}
+	assert.Equal(t, before, s.head())
+	f := s.good()
+	f.body.Revision = strings.Repeat("ü", 400)
+	if status, answer := s.send(f); status != http.StatusConflict && status != http.StatusInternalServerError {
+		t.Errorf("a long one is answered %d %.200s", status, answer)
+	}
+	for e, err := range s.log.Read(t.Context(), deploylog.Filter{Name: record.ApprovalRefused}) {
+		require.NoError(t, err)
+		assert.LessOrEqual(t, len(e.Data), 1000)
+	}
+	assert.Equal(t, before+1, s.head())
+}
+
+// head is the newest event.
+func (s *site) head() (head int64) {
+	for e, err := range s.log.Read(s.Context(), deploylog.Filter{Last: 1}) {
+		require.NoError(s, err)
+		head = e.Seq
+	}
+	return head
 }

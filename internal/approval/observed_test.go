@@ -15,6 +15,7 @@ import (
 	"github.com/deployster-go/deployster/control/promotions"
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/internal/approval"
+	"github.com/deployster-go/deployster/internal/must"
 	"github.com/deployster-go/deployster/internal/query/querytest"
 	machine "github.com/deployster-go/deployster/pipeline/approval"
 	"github.com/deployster-go/deployster/pipeline/promotion"
@@ -44,22 +45,18 @@ func promoting(t *testing.T, approvals int) *site {
 }
 
 func (s *site) deploy(environment, version string) {
-	s.Helper()
 	require.NoError(s, querytest.Deploy(s.Context(), s.log, func() time.Time { return s.now }, environment, version))
 }
 
 func (s *site) promote(what string, c func(*promotion.State) promotion.Command) {
-	s.Helper()
-	if _, err := s.all().Observed.Change(s.Context(), "shop", true, func(p *promotion.State) ([]deploylog.Event, error) {
+	_, err := s.all().Observed.Change(s.Context(), "shop", true, func(p *promotion.State) ([]deploylog.Event, error) {
 		return p.Propose(c(p), promotion.Observed{}, s.now)
-	}); err != nil {
-		s.Fatal(what, err)
-	}
+	})
+	require.NoError(s, err, what)
 }
 
 // awaited is the hash of what would be approved; "" where a revision waits for no approval.
 func (s *site) awaited(stage, revision string) string {
-	s.Helper()
 	_, carries, err := s.all().Awaited(s.Context(), "shop", stage, revision, s.now)
 	if err != nil {
 		return ""
@@ -69,7 +66,6 @@ func (s *site) awaited(stage, revision string) string {
 
 // ofShop is a request that approves a revision of shop.
 func (s *site) ofShop(stage, revision string) *forged {
-	s.Helper()
 	f := s.good()
 	f.name, f.stage = "shop", stage
 	f.body = approval.Body{Pipeline: "shop", Stage: stage, Revision: revision, Carries: s.awaited(stage, revision)}
@@ -81,16 +77,13 @@ func (s *site) ofShop(stage, revision string) *forged {
 
 // resend sends the same request again, byte by byte.
 func (s *site) resend(f *forged, to *httptest.Server) (status int, answer string) {
-	s.Helper()
-	r, err := http.NewRequestWithContext(s.Context(), f.method, to.URL+approval.Path(f.name, f.stage), bytes.NewReader(f.sentBody))
-	require.NoError(s, err)
+	r := must.Get(http.NewRequestWithContext(s.Context(), f.method, to.URL+approval.Path(f.name, f.stage), bytes.NewReader(f.sentBody)))(s)
 	r.Header, r.Host = f.header.Clone(), strings.TrimPrefix(f.to.URL, "http://")
 	return s.roundTrip(r)
 }
 
 // ofPromotions are the approvals of the log.
 func (s *site) ofPromotions() (all []deploylog.Event) {
-	s.Helper()
 	for e, err := range s.log.Read(s.Context(), deploylog.Filter{Name: promotion.Approved}) {
 		require.NoError(s, err)
 		all = append(all, e)

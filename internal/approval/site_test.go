@@ -19,6 +19,7 @@ import (
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/deploylog/sqlite"
 	"github.com/deployster-go/deployster/internal/approval"
+	"github.com/deployster-go/deployster/internal/must"
 	"github.com/deployster-go/deployster/pipeline"
 	machine "github.com/deployster-go/deployster/pipeline/approval"
 	"github.com/deployster-go/deployster/pipeline/definition"
@@ -50,7 +51,6 @@ func public(key ed25519.PrivateKey) string {
 }
 
 func newSite(t *testing.T, approvals int) *site {
-	t.Helper()
 	s := &site{T: t, path: t.TempDir() + "/log.db", key: keyOf(1), now: noon}
 	s.start()
 	for _, name := range []string{"web", "other"} {
@@ -76,16 +76,11 @@ func newSite(t *testing.T, approvals int) *site {
 }
 
 // start begins to serve the log, as after a restart.
-func (s *site) start() {
-	s.Helper()
-	s.log, s.p, s.server = s.replica()
-}
+func (s *site) start() { s.log, s.p, s.server = s.replica() }
 
 // replica is another process that serves the same log.
 func (s *site) replica() (deploylog.Log, *pipelines.Pipelines, *httptest.Server) {
-	s.Helper()
-	log, err := sqlite.Open(s.Context(), s.path, sqlite.Options{Now: func() time.Time { return s.now }})
-	require.NoError(s, err)
+	log := must.Get(sqlite.Open(s.Context(), s.path, sqlite.Options{Now: func() time.Time { return s.now }}))(s)
 	p := pipelines.New(log, func() time.Time { return s.now })
 	mux := http.NewServeMux()
 	mux.Handle(approval.Pattern, approval.New(approval.Of(log, func() time.Time { return s.now }), func() time.Time { return s.now }))
@@ -100,14 +95,11 @@ func (s *site) replica() (deploylog.Log, *pipelines.Pipelines, *httptest.Server)
 func (s *site) id() string { s.ids++; return time.Unix(int64(s.ids), 0).UTC().Format("id-150405") }
 
 func (s *site) do(name string, c pipeline.Command) {
-	s.Helper()
-	_, err := s.p.Command(s.Context(), name, c)
-	require.NoError(s, err)
+	require.NoError(s, errOf(s.p.Command(s.Context(), name, c)))
 }
 
 // proceed lets all happen that needs nobody.
 func (s *site) proceed(name string) {
-	s.Helper()
 	for again := true; again; {
 		again = false
 		_, err := s.p.Change(s.Context(), name, false, func(state *pipeline.State) (events []deploylog.Event, err error) {
@@ -122,14 +114,12 @@ func (s *site) proceed(name string) {
 }
 
 func (s *site) addKey(name, id string, key ed25519.PrivateKey, stages ...string) {
-	s.Helper()
 	_, err := s.all().AddKey(s.Context(), name, machine.AddKey{Key: id, Public: public(key), Stages: stages, ID: s.id(), By: "ann"})
 	require.NoError(s, err)
 }
 
 // carries is the hash of what a revision carries that waits.
 func (s *site) carries(name, revision string) (hash string) {
-	s.Helper()
 	_ = s.p.Follow(s.Context(), 0)
 	err := s.p.Ask(name, func(state *pipeline.State) error {
 		for _, r := range state.Explain(record.Target(name)) {
@@ -170,7 +160,6 @@ func (s *site) good() *forged {
 
 // send sends a request, and returns the answer.
 func (s *site) send(f *forged) (status int, answer string) {
-	s.Helper()
 	f.sentBody = f.text
 	if f.text == nil {
 		f.sentBody, _ = json.Marshal(f.body)
@@ -180,8 +169,7 @@ func (s *site) send(f *forged) (status int, answer string) {
 	signed := approval.Request{Method: f.method, URL: target, Body: f.sentBody}
 	f.header, err = approval.Sign(signed, f.key, f.keyID, f.nonce, f.created, f.life)
 	require.NoError(s, err)
-	r, err := http.NewRequestWithContext(s.Context(), f.method, target.String(), bytes.NewReader(f.sentBody))
-	require.NoError(s, err)
+	r := must.Get(http.NewRequestWithContext(s.Context(), f.method, target.String(), bytes.NewReader(f.sentBody)))(s)
 	r.Header = f.header.Clone()
 	if f.resent != nil {
 		f.resent(r)
@@ -191,20 +179,17 @@ func (s *site) send(f *forged) (status int, answer string) {
 
 // answers fails unless a request is answered with a status, and so: exactly with unsigned, or with a part.
 func (s *site) answers(f *forged, status int, says string) {
-	s.Helper()
 	got, answer := s.send(f)
 	s.told(got, answer, status, says)
 }
 
 // answersAgain fails unless the same request, sent again, is answered so.
 func (s *site) answersAgain(f *forged, to *httptest.Server, status int, says string) {
-	s.Helper()
 	got, answer := s.resend(f, to)
 	s.told(got, answer, status, says)
 }
 
 func (s *site) told(status int, answer string, want int, says string) {
-	s.Helper()
 	require.Equal(s, want, status, answer)
 	if says == unsigned {
 		assert.Equal(s, says, answer)
@@ -214,18 +199,14 @@ func (s *site) told(status int, answer string, want int, says string) {
 }
 
 func (s *site) roundTrip(r *http.Request) (status int, answer string) {
-	s.Helper()
-	response, err := http.DefaultClient.Do(r)
-	require.NoError(s, err)
+	response := must.Get(http.DefaultClient.Do(r))(s)
 	defer response.Body.Close()
-	text, err := io.ReadAll(response.Body)
-	require.NoError(s, err)
+	text := must.Get(io.ReadAll(response.Body))(s)
 	return response.StatusCode, string(text)
 }
 
 // approvals are how many are in the log.
 func (s *site) approvals() (n int) {
-	s.Helper()
 	for e, err := range s.log.Read(s.Context(), deploylog.Filter{}) {
 		require.NoError(s, err)
 		if e.Name == record.StageApproved || e.Name == record.StageApprovalGiven {
@@ -237,3 +218,5 @@ func (s *site) approvals() (n int) {
 
 // all are the pipelines of both kinds.
 func (s *site) all() approval.Pipelines { return approval.Of(s.log, func() time.Time { return s.now }) }
+
+func errOf[T any](_ T, err error) error { return err }

@@ -2,7 +2,11 @@ package artifacts_test
 
 import (
 	"bytes"
+	"context"
+	"encoding/json"
 	"errors"
+	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -12,6 +16,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-containerregistry/pkg/name"
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/google/go-containerregistry/pkg/v1/remote"
+	"github.com/google/go-containerregistry/pkg/v1/types"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -21,7 +29,6 @@ import (
 
 // unpacked stores and unpacks a directory.
 func unpacked(t *testing.T, s *artifacts.Store, files map[string]string) (digest, path string) {
-	t.Helper()
 	digest = collect(t, s, write(t, files)).Digest
 	path, err := s.Directory(t.Context(), digest)
 	must(t, err)
@@ -221,4 +228,155 @@ func TestAFileWithHolesIsRefusedWhereTheDiskHasNoRoomForIt(t *testing.T) {
 	}
 	left, _ := filepath.Glob(filepath.Join(dir, "tmp", "*"))
 	assert.True(t, len(left) == 0, "left is %q", left)
+}
+
+// changing is a context that changes a directory when it is looked at for the nth time, as
+// something that a job left running does.
+type changing struct {
+	context.Context
+	after  int
+	change func()
+}
+
+func (c *changing) Err() error {
+	if c.after--; c.after == 0 {
+		c.change()
+	}
+	return c.Context.Err()
+}
+
+func TestWhatChangesWhileItIsReadIsRefused(t *testing.T) {
+	big := strings.Repeat("x", 1<<20)
+	changes := map[string]func(dir string) error{
+		"longer":       func(dir string) error { return appendTo(filepath.Join(dir, "a"), "more") },
+		"shorter":      func(dir string) error { return os.Truncate(filepath.Join(dir, "a"), 10) },
+		"other bytes":  func(dir string) error { return overwrite(filepath.Join(dir, "a")) },
+		"another file": func(dir string) error { return os.WriteFile(filepath.Join(dir, "new"), nil, 0o600) },
+		"a file less":  func(dir string) error { return os.Remove(filepath.Join(dir, "z")) },
+		"a link": func(dir string) error {
+			return errors.Join(os.Remove(filepath.Join(dir, "z")), os.Symlink("/etc/passwd", filepath.Join(dir, "z")))
+		},
+		"a link inside": func(dir string) error {
+			return errors.Join(os.RemoveAll(filepath.Join(dir, "m")), os.Symlink("n", filepath.Join(dir, "m")))
+		},
+		"a dir for file": func(dir string) error {
+			return errors.Join(os.Remove(filepath.Join(dir, "z")), os.Mkdir(filepath.Join(dir, "z"), 0o700))
+		},
+	}
+	for what, change := range changes {
+		for after := 3; after <= 6; after++ { // once it is listed
+			t.Run(fmt.Sprint(what, after), func(t *testing.T) {
+				s, store := newStore(t)
+				dir := write(t, map[string]string{"a": big, "m/x": "1", "n/x": "2", "z": big})
+				waitForClock(t, dir)
+				ctx := &changing{t.Context(), after, func() { must(t, change(dir)) }}
+				a, err := s.Collect(ctx, dir, artifacts.Limits{})
+				refused := new(artifacts.RefusedError)
+				assert.True(t, errors.As(err, &refused) && refused.Path != "", "it is %v, %v", a, err)
+				wantNothingHalf(t, store)
+			})
+		}
+	}
+}
+
+// waitForClock returns when what changes has another time than what is in a directory.
+func waitForClock(t *testing.T, dir string) {
+	was, err := os.Stat(filepath.Join(dir, "z"))
+	must(t, err)
+	clock := filepath.Join(t.TempDir(), "clock")
+	for {
+		must(t, os.WriteFile(clock, []byte("x"), 0o600))
+		if is, err := os.Stat(clock); err != nil || is.ModTime().After(was.ModTime().Add(20*time.Millisecond)) {
+			must(t, err)
+			return
+		}
+	}
+}
+
+func appendTo(path, text string) error {
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_APPEND, 0)
+	if err != nil {
+		return err
+	}
+	_, err = f.WriteString(text)
+	return errors.Join(err, f.Close())
+}
+
+func TestAttestationsAreBesideAnArtifact(t *testing.T) {
+	r := serve(t)
+	a, ref := pushed(t, r)
+	digest := must1(name.NewDigest(ref))
+	const predicate = "https://slsa.dev/provenance/v1"
+	for _, one := range []artifacts.Attestation{
+		{"application/vnd.in-toto+json", predicate, []byte(`{"signed":false}`)},
+		{artifacts.EnvelopeType, predicate, []byte(`{"signed":1}`)},
+		{artifacts.EnvelopeType, predicate, []byte(`{"signed":2}`)},
+	} {
+		for range 2 {
+			at, err := artifacts.Attach(t.Context(), ref, one)
+			must(t, err)
+			image, err := remote.Image(must1(name.NewDigest(at)))
+			must(t, err)
+			manifest, err := image.Manifest()
+			must(t, err)
+			if manifest.Subject == nil || manifest.Subject.Digest.String() != a.Digest || manifest.ArtifactType != "application/vnd.in-toto+json" || manifest.Annotations["in-toto.io/predicate-type"] != predicate {
+				t.Errorf("the referrer is %+v", manifest)
+			}
+			assert.Equal(t, string(one.Content), contentOf(t, image, 0))
+		}
+	}
+	index, err := remote.Referrers(digest)
+	must(t, err)
+	list, err := index.IndexManifest()
+	must(t, err)
+	assert.True(t, len(list.Manifests) == 3, "listed are %+v", list.Manifests)
+	signed, err := remote.Image(digest.Context().Tag(strings.Replace(a.Digest, ":", "-", 1) + ".att"))
+	must(t, err)
+	manifest, err := signed.Manifest()
+	must(t, err)
+	if len(manifest.Layers) != 2 || manifest.Layers[1].Annotations["predicateType"] != predicate || contentOf(t, signed, 1) != `{"signed":2}` {
+		t.Errorf("at the tag of cosign are %+v", manifest.Layers)
+	}
+}
+
+func contentOf(t *testing.T, image v1.Image, layer int) string {
+	layers, err := image.Layers()
+	must(t, err)
+	content, err := layers[layer].Compressed()
+	must(t, err)
+	text, err := io.ReadAll(content)
+	must(t, err)
+	return string(text)
+}
+
+func TestWhatCannotBeAttachedIsRefused(t *testing.T) {
+	r := serve(t)
+	a, ref := pushed(t, r)
+	one := artifacts.Attestation{artifacts.EnvelopeType, "x", []byte("{}")}
+	for to, want := range map[string]string{
+		r.host + "/builds/gcc:9.1":           "write REGISTRY/REPOSITORY@sha256:…",
+		r.host + "/builds/other@" + a.Digest: "does not have it",
+		ref[:len(ref)-8] + "00000000":        "does not have it",
+	} {
+		at, err := artifacts.Attach(t.Context(), to, one)
+		assert.True(t, err != nil && strings.Contains(err.Error(), want), "%s: %s, %v", to, at, err)
+	}
+	// What others have at the tag of cosign is not replaced.
+	digest := must1(name.NewDigest(ref))
+	tag := digest.Context().Tag(strings.Replace(a.Digest, ":", "-", 1) + ".att")
+	many := v1.Manifest{SchemaVersion: 2, MediaType: "application/vnd.oci.image.manifest.v1+json", Layers: make([]v1.Descriptor, 1000)}
+	for i := range many.Layers {
+		many.Layers[i].Digest = v1.Hash{Algorithm: "sha256", Hex: strings.Repeat("0", 64)}
+	}
+	text, err := json.Marshal(many)
+	must(t, err)
+	must(t, remote.Put(tag, raw(text)))
+	assert.ErrorContains(t, errOf(artifacts.Attach(t.Context(), ref, one)), "remove it", "beside 1000 others")
+}
+
+type raw []byte
+
+func (r raw) RawManifest() ([]byte, error) { return r, nil }
+func (r raw) MediaType() (types.MediaType, error) {
+	return "application/vnd.oci.image.manifest.v1+json", nil
 }

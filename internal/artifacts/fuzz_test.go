@@ -3,8 +3,12 @@ package artifacts_test
 import (
 	"archive/tar"
 	"bytes"
+	"errors"
+	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -12,6 +16,7 @@ import (
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
 
 	"github.com/deployster-go/deployster/internal/artifacts"
 )
@@ -39,7 +44,6 @@ func FuzzManifest(f *testing.F) {
 
 // tarOf makes a tar of headers, each file with its name as content.
 func tarOf(tb testing.TB, headers ...tar.Header) []byte {
-	tb.Helper()
 	var out bytes.Buffer
 	w := tar.NewWriter(&out)
 	for _, h := range headers {
@@ -71,9 +75,8 @@ func with(h tar.Header, change func(*tar.Header)) tar.Header {
 }
 
 func TestALayerOfAnotherFormIsRefused(t *testing.T) {
-	if a, err := artifacts.Unpack(t.Context(), t.TempDir(), tarOf(t, aLink, bDir, inB, longer)); err != nil || a.Files != 4 {
-		t.Fatalf("of the right form: %+v, %v", a, err)
-	}
+	a, err := artifacts.Unpack(t.Context(), t.TempDir(), tarOf(t, aLink, bDir, inB, longer))
+	require.True(t, err == nil && a.Files == 4, "of the right form: %+v, %v", a, err)
 	tests := map[string][]byte{
 		"another order":        tarOf(t, bDir, aFile),
 		"twice":                tarOf(t, aFile, aFile),
@@ -132,4 +135,71 @@ func FuzzUnpack(f *testing.F) {
 			assert.True(t, err == nil && again == a && bytes.Equal(made, layer), "it makes %v, %v; not %v", again, err, a)
 		}
 	})
+}
+
+// What is unpacked makes the same artifact again, and two directories make the same one where
+// they hold the same, and no others.
+func TestWhatIsUnpackedMakesTheSameArtifact(t *testing.T) {
+	s, store := newStore(t)
+	base := t.TempDir()
+	seen := map[string]string{} // content by digest
+	n := 0
+	rapid.Check(t, func(t *rapid.T) {
+		n++
+		dir := filepath.Join(base, fmt.Sprint(n))
+		content := draw(t, dir)
+		a, err := s.Collect(t.Context(), dir, artifacts.Limits{})
+		require.NoError(t, err)
+		was, there := seen[a.Digest]
+		require.True(t, !there || was == content, "%s and %s are both %s", was, content, a.Digest)
+		for digest, was := range seen {
+			require.True(t, was != content || digest == a.Digest, "%s is %s and %s", content, digest, a.Digest)
+		}
+		seen[a.Digest] = content
+		files, err := s.Directory(t.Context(), a.Digest)
+		require.NoError(t, err)
+		again, err := s.Collect(t.Context(), files, artifacts.Limits{})
+		require.True(t, err == nil && again == a, "again it is %v, %v; not %v", again, err, a)
+		require.NoError(t, errors.Join(s.Verify(t.Context(), a.Digest), s.Remove(t.Context(), a.Digest), os.RemoveAll(dir)))
+	})
+	wantNothingHalf(t, store)
+}
+
+// draw makes a directory, and returns a text that tells what it holds.
+func draw(t *rapid.T, dir string) string {
+	names := rapid.StringMatching(`[a-c.é -]{1,3}|x{99,101}`).Filter(func(s string) bool { return s != "." && s != ".." })
+	entries := map[string]string{"": "d"}
+	dirs := []string{""}
+	for range rapid.IntRange(0, 12).Draw(t, "entries") {
+		at := filepath.Join(rapid.SampledFrom(dirs).Draw(t, "dir"), names.Draw(t, "name"))
+		if _, there := entries[at]; there {
+			continue
+		}
+		entries[at] = rapid.SampledFrom([]string{"d", "f", "p", "l"}).Draw(t, "kind")
+		switch entries[at] {
+		case "d":
+			dirs = append(dirs, at)
+		case "l":
+			entries[at] += names.Draw(t, "target")
+		default:
+			entries[at] += rapid.StringN(0, 600, 600).Draw(t, "content")
+		}
+	}
+	order := slices.Sorted(maps.Keys(entries)) // a directory before what it holds
+	for _, at := range order {
+		path := filepath.Join(dir, at)
+		var err error
+		switch what, content := entries[at][0], entries[at][1:]; what {
+		case 'd':
+			err = os.MkdirAll(path, 0o755)
+		case 'l':
+			err = os.Symlink(content, path)
+		case 'p':
+			err = os.WriteFile(path, []byte(content), 0o700)
+		default:
+			err = os.WriteFile(path, []byte(content), 0o600)
+		}
+		require.NoError(t, err)
+	}
+	return fmt.Sprint(entries)
 }

@@ -30,12 +30,9 @@ func TestADiskThatIsFullLeavesNothingHalf(t *testing.T) {
 	store := filepath.Join(t.TempDir(), "artifacts")
 	must(t, os.Mkdir(store, 0o700))
 	must(t, unix.Mount("tmpfs", store, "tmpfs", 0, "size=3m"))
-	t.Cleanup(func() {
-		assert.NoError(t, unix.Unmount(store, 0))
-	})
+	t.Cleanup(func() { assert.NoError(t, unix.Unmount(store, 0)) })
 	s := artifacts.In(store)
 	full := func(err error) {
-		t.Helper()
 		refused := new(artifacts.RefusedError)
 		assert.True(t, errors.Is(err, syscall.ENOSPC) && !errors.As(err, &refused) && strings.Contains(err.Error(), "make room"), "it says %v", err)
 		wantNothingHalf(t, store)
@@ -99,7 +96,6 @@ func TestSomebodyElseThanRootCanHaveAStore(t *testing.T) {
 
 // asSomebody does something on files as another user.
 func asSomebody(t *testing.T, do func() error) {
-	t.Helper()
 	done := make(chan error)
 	go func() {
 		runtime.LockOSThread() // which ends with the goroutine, as it is another user's

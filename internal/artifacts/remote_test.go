@@ -38,7 +38,6 @@ type testRegistry struct {
 }
 
 func serve(t *testing.T) *testRegistry {
-	t.Helper()
 	t.Setenv("DOCKER_CONFIG", t.TempDir())
 	r := &testRegistry{}
 	images := registry.New(registry.Logger(log.New(io.Discard, "", 0)), registry.WithReferrersSupport(true))
@@ -69,7 +68,6 @@ func serve(t *testing.T) *testRegistry {
 
 // pushed is an artifact that a registry has, as is its store.
 func pushed(t *testing.T, r *testRegistry) (a artifacts.Artifact, ref string) {
-	t.Helper()
 	s, _ := newStore(t)
 	a = collect(t, s, write(t, toolchain))
 	ref, err := s.Push(t.Context(), a.Digest, r.host+"/builds/gcc", "9.1", nil)

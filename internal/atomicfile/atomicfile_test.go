@@ -12,20 +12,16 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/deployster-go/deployster/internal/atomicfile"
+	"github.com/deployster-go/deployster/internal/must"
 )
 
 // wantFile compares the only file of a directory.
 func wantFile(t *testing.T, path, want string) {
-	t.Helper()
-	got, err := os.ReadFile(path)
-	require.NoError(t, err)
+	got := must.Get(os.ReadFile(path))(t)
 	assert.Equal(t, want, string(got))
-	info, err := os.Stat(path)
-	require.NoError(t, err)
+	info := must.Get(os.Stat(path))(t)
 	assert.Equal(t, fs.FileMode(0o600), info.Mode(), "a file is for its owner only")
-	entries, err := os.ReadDir(filepath.Dir(path))
-	require.NoError(t, err)
-	assert.Len(t, entries, 1)
+	assert.Len(t, must.Get(os.ReadDir(filepath.Dir(path)))(t), 1)
 }
 
 func TestAFileIsReplacedAsAWhole(t *testing.T) {
@@ -40,11 +36,9 @@ func TestAFileIsInItsPlaceOnlyOnceItIsCommitted(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "file")
 	require.NoError(t, atomicfile.WriteFile(path, []byte("old")))
 	write := func() *atomicfile.File {
-		f, err := atomicfile.Create(path)
-		require.NoError(t, err)
+		f := must.Get(atomicfile.Create(path))(t)
 		require.NoError(t, errOf(f.WriteString("new")))
-		wantOld, err := os.ReadFile(path)
-		require.NoError(t, err)
+		wantOld := must.Get(os.ReadFile(path))(t)
 		assert.Equal(t, "old", string(wantOld), "before it is committed")
 		return f
 	}
@@ -74,9 +68,7 @@ func TestWhatCannotBeWrittenLeavesNothing(t *testing.T) {
 	taken := filepath.Join(dir, "taken")
 	require.NoError(t, os.Mkdir(taken, 0o700))
 	assert.Error(t, atomicfile.WriteFile(taken, []byte("x")), "a directory was replaced")
-	entries, err := os.ReadDir(dir)
-	require.NoError(t, err)
-	assert.Len(t, entries, 1)
+	assert.Len(t, must.Get(os.ReadDir(dir))(t), 1)
 }
 
 // errOf returns the error of a call that returns something besides.

@@ -2,6 +2,7 @@ package authoring
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -16,6 +17,8 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/deployster-go/deployster/engine"
+	"github.com/deployster-go/deployster/internal/must"
+	"github.com/deployster-go/deployster/protocol"
 )
 
 type brokenType struct {
@@ -228,8 +231,7 @@ func TestBrokenTypesAreFound(t *testing.T) {
 
 func TestWithoutConfigOnlyInitIsChecked(t *testing.T) {
 	w := write(t, "sh", "", "")
-	results, err := w.check(t, func(o *Options) { o.Config, o.Plugs = nil, nil })
-	require.NoError(t, err)
+	results := must.Get(w.check(t, func(o *Options) { o.Config, o.Plugs = nil, nil }))(t)
 	for _, r := range results {
 		if r.Name == "state_schema compiles" && r.Detail == "init answers no state_schema" {
 			continue
@@ -243,8 +245,7 @@ func TestWithoutConfigOnlyInitIsChecked(t *testing.T) {
 func TestWhatIsThereAlready(t *testing.T) {
 	w := write(t, "sh", "", "")
 	require.NoError(t, os.WriteFile(filepath.Join(w.plug, "hello.txt"), []byte("Hello from my-type!\n"), 0o600))
-	results, err := w.check(t, func(o *Options) { o.Plugs["rot"] = "/nowhere" })
-	require.NoError(t, err)
+	results := must.Get(w.check(t, func(o *Options) { o.Plugs["rot"] = "/nowhere" }))(t)
 	got := map[string]Result{}
 	for _, r := range results {
 		got[r.Name] = r
@@ -315,12 +316,10 @@ func TestExcerptsArePrintableAndShort(t *testing.T) {
 		}
 	})
 	long := []byte("begin " + strings.Repeat("\n", 500) + " end")
-	if got := received(long); !strings.HasPrefix(got, `"begin \n`) || !strings.HasSuffix(got, `…"`) {
-		t.Errorf("got %s", got)
-	}
-	if got := receivedEnd(long); !strings.HasPrefix(got, `"…`) || !strings.HasSuffix(got, `\n end"`) {
-		t.Errorf("got %s", got)
-	}
+	got := received(long)
+	assert.True(t, strings.HasPrefix(got, `"begin \n`) && strings.HasSuffix(got, `…"`), "got %s", got)
+	got = receivedEnd(long)
+	assert.True(t, strings.HasPrefix(got, `"…`) && strings.HasSuffix(got, `\n end"`), "got %s", got)
 }
 
 func TestTailKeepsTheEnd(t *testing.T) {
@@ -333,12 +332,89 @@ func TestTailKeepsTheEnd(t *testing.T) {
 				part[i] = byte(len(all) + i)
 			}
 			all = append(all, part...)
-			if m, err := b.Write(part); m != n || err != nil {
-				t.Fatal(m, err)
-			}
+			m, err := b.Write(part)
+			require.True(t, m == n && err == nil, "%v %v", m, err)
 		}
-		if want := all[max(0, len(all)-tailBytes):]; string(b.data) != string(want) {
-			t.Fatalf("kept %d bytes, want %d", len(b.data), len(want))
-		}
+		want := all[max(0, len(all)-tailBytes):]
+		require.Equal(t, string(want), string(b.data), "kept %d bytes, want %d", len(b.data), len(want))
 	})
+}
+
+func TestReadConfig(t *testing.T) {
+	for name, tc := range map[string]struct{ file, text, want string }{
+		"JSON as it is written": {"c.json", `{"i": 9007199254740993, "f": 1.0, "s": "\ud83d\ude00", "n": null}`, `{"f":1.0,"i":9007199254740993,"n":null,"s":"😀"}`},
+		"YAML":                  {"c.yaml", "i: 9007199254740993\nn: -3\nf: 0.5\nl: [1, x]\nd: 2026-01-31\nb: yes\nq: '1'\n", `{"b":"yes","d":"2026-01-31","f":0.5,"i":9007199254740993,"l":[1,"x"],"n":-3,"q":"1"}`},
+		"an empty object":       {"c.yml", "{}", `{}`},
+		"anchors":               {"c", "a: &x {k: 1}\nb: {<<: *x, m: 2}", `{"a":{"k":1},"b":{"k":1,"m":2}}`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := must.Get(ReadConfig(file(t, tc.file, tc.text)))(t)
+			text, err := json.Marshal(got)
+			assert.True(t, err == nil && string(text) == tc.want, "got  %s (%v)\nwant %s", text, err, tc.want)
+		})
+	}
+}
+
+func TestReadConfigRefuses(t *testing.T) {
+	for name, tc := range map[string]struct{ file, text, want string }{
+		"no JSON":        {"c.json", "{", "one JSON object"},
+		"a list":         {"c.json", "[1]", "must be a JSON object"},
+		"two documents":  {"c.json", "{} {}", "after the JSON object"},
+		"broken YAML":    {"c.yaml", "a: [", "yaml"},
+		"text":           {"c.yaml", "hello", "must be a mapping"},
+		"nothing":        {"c.yaml", "", "must be a mapping"},
+		"not a number":   {"c.yaml", "a: .nan", "JSON cannot express"},
+		"a number a key": {"c.yaml", "a: {1: x}", "a key must be text"},
+		"a YAML bomb":    {"c.yaml", bomb(), "excessive aliasing"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			path := file(t, tc.file, tc.text)
+			_, err := ReadConfig(path)
+			require.ErrorContains(t, err, tc.want)
+			assert.Contains(t, err.Error(), path)
+		})
+	}
+	assert.Error(t, errOf(ReadConfig(filepath.Join(t.TempDir(), "none.json"))), "a file that is not there was read")
+}
+
+func bomb() string {
+	text := "a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n"
+	for i := range 9 {
+		text += strings.NewReplacer("I", string(rune('0'+i)), "N", string(rune('1'+i))).Replace("aN: &aN [*aI, *aI, *aI, *aI, *aI, *aI, *aI, *aI, *aI, *aI]\n")
+	}
+	return text
+}
+
+func file(t *testing.T, name, text string) string {
+	path := filepath.Join(t.TempDir(), name)
+	require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
+	return path
+}
+
+func TestSecretsOfStatesAreNotShown(t *testing.T) {
+	v := newVMType()
+	v.Actions["delete"] = func(_ context.Context, r protocol.Request[vm]) error {
+		r.Sayf("%v %v", r.StaleState["password"], r.Kept["id"])
+		return fmt.Errorf("cannot delete")
+	}
+	v.StateSchema = json.RawMessage(`{"properties": {"password": {"writeOnly": true}}}`)
+	for _, r := range checked(t, v.Run, aVM()) {
+		assert.NotContains(t, r.Detail, "i-0001", "%s: %s", r.Name, r.Detail)
+		if r.Name == "removal ends VALID" && !strings.Contains(r.Detail, `••• •••\nerror: cannot delete`) {
+			t.Errorf("%s: %s", r.Outcome, r.Detail)
+		}
+	}
+}
+
+// What images of 2018 say keeps to the protocol as it is today.
+func TestTypesOf2018KeepToTheProtocol(t *testing.T) {
+	w := write(t, "python", "", "")
+	text := strings.ReplaceAll(read(t, filepath.Join("testdata", "type2018.py")), "/plug/root", w.plug)
+	require.NoError(t, os.WriteFile(filepath.Join(w.dir, "type.py"), []byte(text), 0o600))
+	good := map[string]any{"path": "hello.txt", "content": "Hello!", "load": 0.5, "timeout_ms": 5000, "day": 7}
+	results, err := w.check(t, func(o *Options) { o.Config, o.Verbose = good, true })
+	assert.NoError(t, err)
+	for _, r := range results {
+		assert.True(t, r.Outcome != Failed && r.Outcome != Warning, "%s: %s: %s", r.Name, r.Outcome, r.Detail)
+	}
 }

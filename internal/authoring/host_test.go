@@ -17,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/deployster-go/deployster/engine"
+	"github.com/deployster-go/deployster/internal/must"
 )
 
 // written is a type that New wrote for a test, runnable on this machine: what
@@ -32,8 +33,7 @@ type written struct {
 func write(t *testing.T, lang, old, new string) *written {
 	t.Helper()
 	w := &written{dir: filepath.Join(t.TempDir(), "my-type"), plug: t.TempDir()}
-	files, err := New(w.dir, "my-type", lang)
-	require.NoError(t, err)
+	files := must.Get(New(w.dir, "my-type", lang))(t)
 	source := languageOf(t, lang).source
 	found := false
 	for _, file := range files {
@@ -101,9 +101,7 @@ var interpreter = sync.OnceValue(func() string {
 })
 
 func read(t *testing.T, file string) string {
-	t.Helper()
-	text, err := os.ReadFile(file)
-	require.NoError(t, err)
+	text := must.Get(os.ReadFile(file))(t)
 	return string(text)
 }
 
@@ -179,7 +177,6 @@ func execute(ctx context.Context, words []string, dir string, env []string, stre
 
 // check checks the type with its example.
 func (w *written) check(t *testing.T, change func(*Options)) (results []Result, err error) {
-	t.Helper()
 	opts := Options{
 		Engine: w, Image: "my-type", Plugs: map[string]string{"root": w.plug},
 		Version: "1", Workspace: t.TempDir(), Work: t.TempDir(),

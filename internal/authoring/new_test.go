@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.yaml.in/yaml/v3"
 
+	"github.com/deployster-go/deployster/internal/must"
 	"github.com/deployster-go/deployster/schema"
 )
 
@@ -30,9 +31,8 @@ func TestWrittenTypesKeepToTheProtocol(t *testing.T) {
 					r.Detail == "state answered no planned_state"
 				assert.False(t, r.Outcome != Passed && (r.Outcome != Skipped || !optional), "%s: %s: %s", r.Name, r.Outcome, r.Detail)
 			}
-			if left, err := os.ReadDir(w.plug); err != nil || len(left) > 0 {
-				t.Errorf("the check left %v (%v)", left, err)
-			}
+			left, err := os.ReadDir(w.plug)
+			assert.True(t, err == nil && len(left) == 0, "the check left %v (%v)", left, err)
 			findsDriftAndStaysInThePlug(t, w)
 		})
 	}
@@ -41,32 +41,26 @@ func TestWrittenTypesKeepToTheProtocol(t *testing.T) {
 // build does what the Dockerfile does, without a network and without anything
 // in the cache of modules.
 func build(t *testing.T, w *written) {
-	t.Helper()
 	goes(t, w.dir, "GOMODCACHE="+t.TempDir(), "build", "-trimpath", "-o", w.entrypoint[0], ".")
 	goes(t, w.dir, "GOMODCACHE="+t.TempDir(), "vet", ".")
 }
 
 func goes(t *testing.T, dir, setting string, args ...string) {
-	t.Helper()
 	cmd := exec.CommandContext(t.Context(), "go", args...)
 	cmd.Dir = dir
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=", "GOWORK=off", "GOPROXY=off", "GOSUMDB=off", setting)
-	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("go %v: %v\n%s", args, err, out)
-	}
+	out, err := cmd.CombinedOutput()
+	require.NoError(t, err, "go %v: %v\n%s", args, err, out)
 }
 
 // What the README of a type in Go says about building works as it stands there,
 // in this order, with the source of Deployster where it says.
 func TestTheReadmeOfATypeInGoCanBeFollowed(t *testing.T) {
-	tree, err := filepath.Abs("../..")
-	require.NoError(t, err)
+	tree := must.Get(filepath.Abs("../.."))(t)
 	beside := t.TempDir()
 	require.NoError(t, os.Symlink(tree, filepath.Join(beside, "deployster")))
 	dir := filepath.Join(beside, "motd")
-	if _, err := New(dir, "motd", "go"); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, errOf(New(dir, "motd", "go")))
 	_, building, _ := strings.Cut(read(t, filepath.Join(dir, "README.md")), "## Build")
 	building, _, _ = strings.Cut(building, "## Test")
 	var ran []string
@@ -105,9 +99,8 @@ func findsDriftAndStaysInThePlug(t *testing.T, w *written) {
 	// What is written aside must not be in the way of other resources.
 	for _, name := range []string{"n.new", "n"} {
 		text, _ := json.Marshal(map[string]string{"path": name, "content": name})
-		if out, err := ask(string(text), "create"); err != nil {
-			t.Fatalf("create %s: %v\n%s", name, err, out)
-		}
+		out, err := ask(string(text), "create")
+		require.NoError(t, err, "create %s: %v\n%s", name, err, out)
 	}
 	if got := names(t, w.plug); !slices.Equal(got, []string{"a", "n", "n.new"}) || read(t, filepath.Join(w.plug, "n.new")) != "n.new" {
 		t.Errorf("two files with names alike have become %v", got)
@@ -120,28 +113,22 @@ func findsDriftAndStaysInThePlug(t *testing.T, w *written) {
 	for _, path := range []string{"../outside", "a/../../outside", ".."} {
 		text, _ := json.Marshal(map[string]string{"path": path, "content": "x"})
 		for _, action := range []string{"state", "create", "remove"} {
-			if out, err := ask(string(text), action); err == nil {
-				t.Errorf("%s of %q went through: %q", action, path, out)
-			}
+			out, err := ask(string(text), action)
+			assert.Error(t, err, "%s of %q went through: %q", action, path, out)
 		}
 	}
-	if _, err := os.Lstat(filepath.Join(filepath.Dir(w.plug), "outside")); err == nil {
-		t.Error("a file was written outside the plug")
-	}
-	if out, err := ask(string(text), "stat"); err == nil {
-		t.Errorf("an unknown action went through: %q", out)
-	}
+	_, err = os.Lstat(filepath.Join(filepath.Dir(w.plug), "outside"))
+	assert.Error(t, err, "a file was written outside the plug")
+	out, err = ask(string(text), "stat")
+	assert.Error(t, err, "an unknown action went through: %q", out)
 }
 
 func TestNewExamplesAreSound(t *testing.T) {
-	source, err := schema.Source("manifest")
-	require.NoError(t, err)
-	manifests, err := schema.CompileConfig(source)
-	require.NoError(t, err)
+	source := must.Get(schema.Source("manifest"))(t)
+	manifests := must.Get(schema.CompileConfig(source))(t)
 	for _, lang := range Languages() {
 		dir := filepath.Join(t.TempDir(), "deep", "er")
-		files, err := New(dir, "web-2", lang)
-		require.NoError(t, err)
+		files := must.Get(New(dir, "web-2", lang))(t)
 		for _, file := range files {
 			if filepath.Base(file) == "vendor" {
 				continue
@@ -159,9 +146,7 @@ func TestNewExamplesAreSound(t *testing.T) {
 		}
 		var manifest map[string]any
 		require.NoError(t, yaml.Unmarshal([]byte(read(t, filepath.Join(dir, "example.yaml"))), &manifest))
-		if wrong := manifests.Validate(manifest); len(wrong) > 0 {
-			t.Errorf("%s: example.yaml: %v", lang, wrong)
-		}
+		assert.Empty(t, manifests.Validate(manifest), "%s: example.yaml", lang)
 	}
 }
 
@@ -177,9 +162,7 @@ func TestNewRefuses(t *testing.T) {
 			dir := filepath.Join(t.TempDir(), "new")
 			_, err := New(dir, tc.name, tc.lang)
 			assert.True(t, err != nil && strings.Contains(err.Error(), tc.want), "got %v, want something with %q", err, tc.want)
-			if _, err := os.Lstat(dir); err == nil {
-				t.Error("something was written")
-			}
+			assert.Error(t, errOf(os.Lstat(dir)), "something was written")
 		})
 	}
 }
@@ -190,33 +173,25 @@ func TestNewOverwritesNothing(t *testing.T) {
 		require.NoError(t, os.WriteFile(filepath.Join(dir, there), []byte("mine"), 0o600))
 		_, err := New(dir, "web", "sh")
 		assert.True(t, err != nil && strings.Contains(err.Error(), filepath.Join(dir, there)), "got %v", err)
-		if got := names(t, dir); !slices.Equal(got, []string{there}) {
-			t.Errorf("there is %v now", got)
-		}
+		assert.Equal(t, []string{there}, names(t, dir), "there")
 		assert.Equal(t, "mine", read(t, filepath.Join(dir, there)), "it was overwritten")
 	}
 	file := filepath.Join(t.TempDir(), "file")
 	require.NoError(t, os.WriteFile(file, nil, 0o600))
-	if _, err := New(file, "web", "sh"); err == nil || !strings.Contains(err.Error(), "not a directory") {
-		t.Errorf("got %v", err)
-	}
+	assert.ErrorContains(t, errOf(New(file, "web", "sh")), "not a directory")
 }
 
 func TestNewIntoADirectoryThatIsThere(t *testing.T) {
 	dir := t.TempDir()
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "LICENSE"), []byte("mine"), 0o600))
-	files, err := New(dir, "web", "python")
-	require.NoError(t, err)
+	files := must.Get(New(dir, "web", "python"))(t)
 	want := []string{"Dockerfile", "LICENSE", "README.md", "example.json", "example.yaml", "type.py"}
-	if got := names(t, dir); !slices.Equal(got, want) || len(files) != len(want)-1 {
-		t.Errorf("got %v, told of %v", got, files)
-	}
+	got := names(t, dir)
+	assert.True(t, slices.Equal(got, want) && len(files) == len(want)-1, "got %v, told of %v", got, files)
 }
 
 func names(t *testing.T, dir string) []string {
-	t.Helper()
-	entries, err := os.ReadDir(dir)
-	require.NoError(t, err)
+	entries := must.Get(os.ReadDir(dir))(t)
 	var names []string
 	for _, e := range entries {
 		names = append(names, e.Name())

@@ -42,7 +42,6 @@ func (p program) Run(ctx context.Context, spec engine.Spec, streams engine.IO) (
 
 // checked is what a check of a program finds, by the names of the checks.
 func checked(t *testing.T, p program, opts Options) map[string]Result {
-	t.Helper()
 	opts.Engine, opts.Image = p, "vm"
 	results := map[string]Result{}
 	_ = Check(t.Context(), opts, func(r Result) { results[r.Name] = r })
@@ -421,3 +420,5 @@ func TestWhatIsKeptMustBeAnnounced(t *testing.T) {
 	results := checked(t, say(`, "keeps": true`, "", `{"keep": {"id": "i-1"}}`+"\n"), Options{Config: map[string]any{"a": "b"}})
 	onlyFound(t, results, "what is not kept is found again", Passed, "")
 }
+
+func errOf[T any](_ T, err error) error { return err }

@@ -10,6 +10,9 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/deployster-go/deployster/protocol"
 )
 
@@ -67,9 +70,8 @@ func TestWhatIsServedIsBoundedAndKept(t *testing.T) {
 			})
 			results := checked(t, p, aVM())
 			r := results["served and one-shot answers agree"]
-			if r.Outcome != Failed || !strings.Contains(r.Detail, tc.detail) {
-				t.Errorf("got %s: %s, want …%s…", r.Outcome, r.Detail, tc.detail)
-			}
+			require.Equal(t, Failed, r.Outcome)
+			assert.Contains(t, r.Detail, tc.detail)
 		})
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/deployster-go/deployster/deploylog"
@@ -32,18 +33,11 @@ func TestALogIsCopiedToADatabaseAndBack(t *testing.T) {
 	documents := filepath.Join(dir, ".deployster", "protected")
 	text, ref := keepNamed(t, filepath.Join(dir, "objects"), documents)
 	add := func(target deploylog.Target, name, data string) {
-		t.Helper()
-		if _, err := log.Append(t.Context(), deploylog.Event{Deployment: "d", Target: target, Name: name, Data: []byte(data)}); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, errOf(log.Append(t.Context(), deploylog.Event{Deployment: "d", Target: target, Name: name, Data: []byte(data)})))
 	}
 	add("resource/a", "resource-kept", `{"kept": {"protected": {"name": "`+ref.Name+`", "sha256": "`+ref.Hash+`"}}}`)
-	grow := func(target deploylog.Target) {
-		t.Helper()
-		add(target, "host-started", `{"a": "ü", "text": "`+text+`"}`)
-	}
+	grow := func(target deploylog.Target) { add(target, "host-started", `{"a": "ü", "text": "`+text+`"}`) }
 	run := func(args ...string) (out string, code int) {
-		t.Helper()
 		c := exec.Command(binary, append([]string{"log", "copy"}, args...)...)
 		c.Dir, c.Env = dir, append(os.Environ(), "NO_COLOR=1")
 		text, _ := c.CombinedOutput()
@@ -61,9 +55,8 @@ func TestALogIsCopiedToADatabaseAndBack(t *testing.T) {
 		Copied, Events int
 		Anchor         string
 	}
-	if err := json.Unmarshal([]byte(out), &said); err != nil || code != 0 || said.Copied != 1 || said.Events != 3 {
-		t.Fatalf("exit %d, %s, %v", code, out, err)
-	}
+	err = json.Unmarshal([]byte(out), &said)
+	require.True(t, err == nil && code == 0 && said.Copied == 1 && said.Events == 3, "exit %d, %s, %v", code, out, err)
 	require.NoError(t, os.RemoveAll(documents))
 	if out, code := run("a.db", there); code != 1 || !strings.Contains(out, "both logs have the head "+said.Anchor) || !strings.Contains(out, "1 protected document to which the log refers") {
 		t.Errorf("without a document: exit %d, %s", code, out)
@@ -72,19 +65,15 @@ func TestALogIsCopiedToADatabaseAndBack(t *testing.T) {
 		t.Errorf("exit %d, %s", code, out)
 	}
 	hasNamed(t, filepath.Join(dir, "copy", "objects"), documents, text, ref)
-	if out, code := run("copy/b.db", "c.db"); code != 0 || !strings.Contains(out, said.Anchor) {
-		t.Errorf("exit %d, %s", code, out)
-	}
+	out, code = run("copy/b.db", "c.db")
+	assert.True(t, code == 0 && strings.Contains(out, said.Anchor), "exit %d, %s", code, out)
 	grow("host/d")
 	copiesNothing(t, server, there, run)
-	if _, err := os.Stat(filepath.Join(dir, "d.db")); err == nil {
-		t.Error("a log was made of one that is not there")
-	}
+	assert.Error(t, errOf(os.Stat(filepath.Join(dir, "d.db"))), "a log was made of one that is not there")
 }
 
 // keepNamed keeps what the events of a log name: a text and a document.
 func keepNamed(t *testing.T, texts, documents string) (text string, ref protected.Ref) {
-	t.Helper()
 	text, err := objects.In(texts, nil).Keep([]byte("of a revision"))
 	if err == nil {
 		ref, err = protected.New(documents).Put("a secret")
@@ -95,14 +84,11 @@ func keepNamed(t *testing.T, texts, documents string) (text string, ref protecte
 
 // hasNamed checks that what keepNamed kept is there.
 func hasNamed(t *testing.T, texts, documents, text string, ref protected.Ref) {
-	t.Helper()
 	var secret string
-	if err := protected.New(documents).Get(ref, &secret); err != nil || secret != "a secret" {
-		t.Errorf("%q, %v", secret, err)
-	}
-	if content, err := objects.In(texts, nil).Load(text); err != nil || string(content) != "of a revision" {
-		t.Errorf("the text is %q, %v", content, err)
-	}
+	err := protected.New(documents).Get(ref, &secret)
+	assert.True(t, err == nil && secret == "a secret", "%q, %v", secret, err)
+	content, err := objects.In(texts, nil).Load(text)
+	assert.True(t, err == nil && string(content) == "of a revision", "the text is %q, %v", content, err)
 }
 
 // copiesNothing tries what is not possible: it is said, and no password is.
@@ -141,16 +127,13 @@ var postgresServer struct {
 
 // startPostgres is a server; each test has schemas of its own.
 func startPostgres(t *testing.T) *pgtest.Server {
-	t.Helper()
 	p := &postgresServer
 	p.once.Do(func() {
 		if p.Server, p.err = pgtest.New(); p.err == nil {
 			p.err = p.Start()
 		}
 	})
-	if p.err != nil {
-		t.Fatal(p.err)
-	}
+	require.NoError(t, p.err)
 	return p.Server
 }
 

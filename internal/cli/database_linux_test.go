@@ -40,13 +40,10 @@ outputs:
 		t.Fatal(err)
 	}
 	run := func(dir string, args ...string) (out string, code int) {
-		t.Helper()
 		c := exec.Command(binary, args...)
 		c.Dir, c.Env = dir, append(os.Environ(), "NO_COLOR=1", "DEPLOYSTER_LOG="+url)
 		text, _ := c.CombinedOutput()
-		if strings.Contains(string(text), "geheim") {
-			t.Errorf("%q shows the password: %s", args, text)
-		}
+		assert.NotContains(t, string(text), "geheim", "%q shows the password: %s", args, text)
 		return string(text), c.ProcessState.ExitCode()
 	}
 	for _, step := range []struct {
@@ -112,7 +109,6 @@ func TestAServerTakesOverFromOneThatIsKilled(t *testing.T) {
 	on := []string{"--log", database.URL("replicas")}
 	var names []string
 	create := func() {
-		t.Helper()
 		name := fmt.Sprintf("web/%d", len(names))
 		text := "name: " + name + "\ntype: Daemon\ntask: {manifest: site.yaml}\ninstance_group: {query: \"attribute:stack == prod\"}\ndeployment: {min_healthy_percent: 0, min_healthy_time: 10ms, bake: 10ms}\n"
 		require.NoError(t, os.WriteFile(filepath.Join(dir, "env.yaml"), []byte(text), 0o600))
@@ -141,9 +137,8 @@ func TestAServerTakesOverFromOneThatIsKilled(t *testing.T) {
 	second := serve("two")
 	second.out.until(t, "2 controllers share the environments now")
 	for _, socket := range []string{"one", "two"} {
-		if code, body := s.ask(socket, "/v1/environments"); code != http.StatusOK || !strings.Contains(body, names[0]) {
-			t.Errorf("server %s answers %d %s", socket, code, body)
-		}
+		code, body := s.ask(socket, "/v1/environments")
+		assert.True(t, code == http.StatusOK && strings.Contains(body, names[0]), "server %s answers %d %s", socket, code, body)
 	}
 	of := map[*run]string{} // an environment that each of them controls
 	for len(of) < 2 {

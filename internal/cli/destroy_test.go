@@ -3,7 +3,6 @@ package cli_test
 import (
 	"os"
 	"path/filepath"
-	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -32,9 +31,7 @@ func (s *site) wantNothing() {
 	s.wantTruth()
 	for _, name := range []string{"a", "b", "c"} {
 		e, ok, err := s.log.Latest(s.Context(), deploylog.Target("resource/"+name), deploylog.Succeeded)
-		if err != nil || !ok || e.Revision != "" {
-			s.Errorf("by the log, %s is deployed: %+v, %v", name, e, err)
-		}
+		assert.True(s, err == nil && ok && e.Revision == "", "by the log, %s is deployed: %+v, %v", name, e, err)
 	}
 }
 
@@ -60,13 +57,10 @@ func TestInterruptOnceLetsTheRemovalFinish(t *testing.T) {
 	s.release("b")
 	s.release("c")
 	s.wantEnd(r, 130)
-	if _, err := os.Stat(s.thing("a")); err != nil {
-		t.Errorf("a went, though it was interrupted: %v", err)
-	}
+	assert.NoError(t, errOf(os.Stat(s.thing("a"))), "a went, though it was interrupted")
 	names := s.names()
-	if !slices.Contains(names, "action-finished-successfully action/b/remove") || names[len(names)-1] != "run-failed run/m.yaml" {
-		t.Errorf("the log tells %v", names)
-	}
+	require.Contains(t, names, "action-finished-successfully action/b/remove")
+	assert.Equal(t, "run-failed run/m.yaml", names[len(names)-1], "the log tells")
 	s.deployster("destroy", "m.yaml", "--confirm", "NO")
 	s.wantNothing()
 }

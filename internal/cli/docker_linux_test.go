@@ -17,6 +17,7 @@ import (
 	"github.com/deployster-go/deployster/engine/docker"
 	"github.com/deployster-go/deployster/engine/enginetest"
 	"github.com/deployster-go/deployster/engine/enginetest/dockerdtest"
+	"github.com/deployster-go/deployster/internal/must"
 )
 
 // dockerEngines returns that many Docker Engines, which answer. All tests share them: who stops one
@@ -57,12 +58,9 @@ func (l *lastingTest) end() error {
 
 // load gives another engine images of these tests.
 func load(t *testing.T, address string, refs ...string) {
-	t.Helper()
-	e, err := docker.Open(t.Context(), docker.Options{Host: address})
-	require.NoError(t, err)
+	e := must.Get(docker.Open(t.Context(), docker.Options{Host: address}))(t)
 	for _, ref := range refs {
-		tar, err := enginetest.ImageTar(ref, images[ref])
-		require.NoError(t, err)
+		tar := must.Get(enginetest.ImageTar(ref, images[ref]))(t)
 		require.NoError(t, e.Load(t.Context(), bytes.NewReader(tar)))
 	}
 	require.NoError(t, e.Close())
@@ -82,9 +80,7 @@ func loadProbe(t *testing.T, address string) {
 
 // contextOf is a directory of Docker's configuration, in which an address is the current one.
 func contextOf(t *testing.T, address string) string {
-	t.Helper()
-	dir, err := dockerContext(t.TempDir(), "mine", address)
-	require.NoError(t, err)
+	dir := must.Get(dockerContext(t.TempDir(), "mine", address))(t)
 	return dir
 }
 

@@ -15,7 +15,6 @@ import (
 // shop is a workspace with an environment of some hosts, of which nothing is
 // deployed. What a host has is in a directory of its name.
 func shop(t *testing.T, configuration string, hosts ...string) *site {
-	t.Helper()
 	s := newSite(t, " {}")
 	inventory := "hosts:\n"
 	for _, host := range hosts {
@@ -36,13 +35,9 @@ func task(resource string) string {
 	return "plugs: {dir: {path: 'things/{{ host }}'}}\nresources:\n  " + resource + ": {type: '" + slowType + "', config: {value: 'v{{ revision }}'}}\n"
 }
 
-func (s *site) makeDirectory(name string) {
-	s.Helper()
-	require.NoError(s, os.Mkdir(s.thing(name), 0o700))
-}
+func (s *site) makeDirectory(name string) { require.NoError(s, os.Mkdir(s.thing(name), 0o700)) }
 
 func (s *site) interrupt(r *run) {
-	s.Helper()
 	s.signal(r, os.Interrupt)
 	s.wantEnd(r, 130)
 }
@@ -55,9 +50,7 @@ func TestADeploymentIsFollowedOnATerminal(t *testing.T) {
 	t.Parallel()
 	s := shop(t, "min_healthy_time: 0s", "one")
 	screen, code := s.terminal("", "env", "deploy", "shop", "--revision", "1", "--wait")
-	if code != 0 || !strings.Contains(screen, "has finished: 1 host healthy") {
-		t.Errorf("exit %d, on the screen is\n%s", code, screen)
-	}
+	assert.True(t, code == 0 && strings.Contains(screen, "has finished: 1 host healthy"), "exit %d, on the screen is\n%s", code, screen)
 	for _, want := range []string{"REVISION", "shop:1", "Active", "\x1b[?25h"} {
 		assert.Contains(t, screen, want, "is")
 	}
@@ -66,9 +59,8 @@ func TestADeploymentIsFollowedOnATerminal(t *testing.T) {
 		t.Errorf("declined: exit %d, on the screen is\n%s", code, screen)
 	}
 	screen, code = s.terminal("y", "env", "delete", "shop", "--terminate-tasks", "--wait")
-	if _, err := os.Stat(s.thing("one/daemon")); code != 0 || err == nil {
-		t.Errorf("exit %d, and the task is there (%v); on the screen is\n%s", code, err, screen)
-	}
+	_, err := os.Stat(s.thing("one/daemon"))
+	assert.True(t, code == 0 && err != nil, "exit %d, and the task is there (%v); on the screen is\n%s", code, err, screen)
 }
 
 // Who waits for a deployment that waits for a person is told what that person types; a restart of
@@ -98,9 +90,8 @@ func TestAnInterruptedDeploymentStaysInForce(t *testing.T) {
 	assert.Contains(t, r.out.String(), "the deployment stays active: deployster env run shop", "it said\n%s", r.out)
 	assert.Contains(t, s.deployster("env", "status", "shop"), "Deploying    1         0", "the status")
 	s.deployster("env", "pause", "shop", "--reason", "tea")
-	if why := s.deployster("explain", "environment/shop"); !strings.Contains(why, "paused by") || !strings.Contains(why, "tea") {
-		t.Errorf("explained is\n%s", why)
-	}
+	why := s.deployster("explain", "environment/shop")
+	assert.True(t, strings.Contains(why, "paused by") && strings.Contains(why, "tea"), "explained is\n%s", why)
 }
 
 func TestWhoFollowsLeavesTheWorkToWhoIsAtIt(t *testing.T) {

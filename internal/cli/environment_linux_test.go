@@ -10,12 +10,14 @@ import (
 	"testing"
 
 	"github.com/moby/moby/client"
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/engine/enginetest/dockerdtest"
 	"github.com/deployster-go/deployster/environment/record"
 	"github.com/deployster-go/deployster/environment/report"
+	"github.com/deployster-go/deployster/internal/must"
 )
 
 // daemons is a workspace with an environment over three engines. Its tasks are
@@ -65,7 +67,6 @@ func newDaemons(t *testing.T, method string) *daemons {
 
 // inventory makes these engines the hosts that there are.
 func (d *daemons) inventory(engines ...int) {
-	d.Helper()
 	var text strings.Builder
 	text.WriteString("hosts:\n")
 	for _, i := range engines {
@@ -77,9 +78,7 @@ func (d *daemons) inventory(engines ...int) {
 
 // running are the revisions whose containers run on an engine.
 func (d *daemons) running(i int) (revisions []string) {
-	d.Helper()
-	api, err := client.New(client.WithHost(d.engines[i].Address()))
-	require.NoError(d, err)
+	api := must.Get(client.New(client.WithHost(d.engines[i].Address())))(d)
 	defer func() { _ = api.Close() }()
 	list, err := api.ContainerList(d.Context(), client.ContainerListOptions{Filters: client.Filters{}.Add("label", "environment=logging/prod")})
 	require.NoError(d, err)
@@ -91,41 +90,29 @@ func (d *daemons) running(i int) (revisions []string) {
 }
 
 func (d *daemons) wantRunning(want ...string) {
-	d.Helper()
 	for i := range d.engines {
-		if got := strings.Join(d.running(i), " "); got != want[i] {
-			d.Errorf("on engine %d runs %q, want %q", i+1, got, want[i])
-		}
+		assert.Equal(d, want[i], strings.Join(d.running(i), " "), "on engine %d runs", i+1)
 	}
 }
 
 // killTask kills the container on an engine.
 func (d *daemons) killTask(i int) {
-	d.Helper()
-	api, err := client.New(client.WithHost(d.engines[i].Address()))
-	require.NoError(d, err)
+	api := must.Get(client.New(client.WithHost(d.engines[i].Address())))(d)
 	defer func() { _ = api.Close() }()
 	list, err := api.ContainerList(d.Context(), client.ContainerListOptions{Filters: client.Filters{}.Add("label", "environment=logging/prod")})
-	if err != nil || len(list.Items) != 1 {
-		d.Fatalf("there are the containers %v, %v", list.Items, err)
-	}
-	if _, err := api.ContainerKill(d.Context(), list.Items[0].ID, client.ContainerKillOptions{Signal: "KILL"}); err != nil {
-		d.Fatal(err)
-	}
+	require.True(d, err == nil && len(list.Items) == 1, "there are the containers %v, %v", list.Items, err)
+	require.NoError(d, errOf(api.ContainerKill(d.Context(), list.Items[0].ID, client.ContainerKillOptions{Signal: "KILL"})))
 }
 
 // status wants the table that env status prints to begin like that.
 func (d *daemons) status(want string) {
-	d.Helper()
 	got := strings.Fields(d.deployster("env", "status", "logging/prod"))
-	if words := strings.Fields("REVISION STATUS DESIRED CURRENT " + want); len(got) < len(words) || !slices.Equal(got[:len(words)], words) {
-		d.Errorf("status:\n%s\nwant:\n%s", got, words)
-	}
+	words := strings.Fields("REVISION STATUS DESIRED CURRENT " + want)
+	assert.True(d, len(got) >= len(words) && slices.Equal(got[:len(words)], words), "status:\n%s\nwant:\n%s", got, words)
 }
 
 // after returns a condition that an event of that name comes after all there is.
 func (d *daemons) after(name string) func(deploylog.Event) bool {
-	d.Helper()
 	all := d.events()
 	last := all[len(all)-1].Seq
 	return func(e deploylog.Event) bool { return e.Seq > last && e.Name == name }
@@ -146,9 +133,8 @@ func TestAnEnvironmentOverThreeEngines(t *testing.T) {
 	bad := d.start("env", "deploy", "logging/prod", "--revision", "2", "--wait")
 	d.wantEnd(bad, 1, "is stuck", "1 host failed, and max_failed is 0", "logger001", "is unhealthy")
 	d.status("logging/prod:1 Undeploying 0 2 logging/prod:2 Stuck 3 0")
-	if out := d.deployster("explain", "environment/logging/prod"); !strings.Contains(out, "logger002") || !strings.Contains(out, "max_failed is 0") {
-		t.Errorf("explain:\n%s", out)
-	}
+	out := d.deployster("explain", "environment/logging/prod")
+	assert.True(t, strings.Contains(out, "logger002") && strings.Contains(out, "max_failed is 0"), "explain:\n%s", out)
 	d.deployster("env", "rollback", "logging/prod", "--revision", "1", "--wait")
 	d.status("logging/prod:1 Active 3 3 logging/prod:2 Reverted 0 0")
 	d.wantRunning("r1", "r1", "r1")
@@ -216,13 +202,9 @@ func TestASurgeOverThreeEnginesOutlivesItsController(t *testing.T) {
 			if tasks[key]--; tasks[key] == 1 {
 				doubled--
 			}
-			if tasks[key] < 1 {
-				t.Errorf("event %d leaves %s without a task", e.Seq, host)
-			}
+			assert.GreaterOrEqual(t, tasks[key], 1, "event %d leaves %s without a task", e.Seq, host)
 		}
-		if doubled > 1 {
-			t.Errorf("after event %d, %d hosts have two tasks", e.Seq, doubled)
-		}
+		assert.LessOrEqual(t, doubled, 1, "after event %d", e.Seq)
 	}
 	var report report.Report
 	status := struct {
@@ -232,9 +214,8 @@ func TestASurgeOverThreeEnginesOutlivesItsController(t *testing.T) {
 	if err := json.Unmarshal([]byte(out), &status); err == nil && len(status.Environments) == 1 {
 		out = string(status.Environments[0])
 	}
-	if err := json.Unmarshal([]byte(out), &report); err != nil || len(report.Hosts) != 3 || report.Healthy != 3 {
-		t.Errorf("the report is %s, %v", out, err)
-	}
+	err := json.Unmarshal([]byte(out), &report)
+	assert.True(t, err == nil && len(report.Hosts) == 3 && report.Healthy == 3, "the report is %s, %v", out, err)
 	d.deployster("env", "delete", "logging/prod", "--terminate-tasks", "--yes", "--wait")
 	d.wantRunning("", "", "")
 }

@@ -1,7 +1,9 @@
 package cli_test
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -10,8 +12,12 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/deployster-go/deployster/control/revision"
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/engine/enginetest/dockerdtest"
+	"github.com/deployster-go/deployster/environment/tasks"
+	"github.com/deployster-go/deployster/internal/must"
+	"github.com/deployster-go/deployster/internal/objects"
 )
 
 const gateway = `
@@ -58,11 +64,8 @@ func (s *site) happened(name string, t deploylog.Target) func(deploylog.Event) b
 }
 
 func (s *site) wantOn(host, revision string) {
-	s.Helper()
 	text, err := os.ReadFile(filepath.Join(s.dir, "hosts", host, "current"))
-	if err != nil || string(text) != revision {
-		s.Errorf("%s runs %q, want %q: %v", host, text, revision, err)
-	}
+	assert.True(s, err == nil && string(text) == revision, "%s runs %q, want %q: %v", host, text, revision, err)
 }
 
 // Three engines are three hosts. One of them goes away in the middle of a
@@ -128,8 +131,59 @@ func TestAnotherSchedulerTakesOverFromAKilledOne(t *testing.T) {
 		steps[string(e.Target)+" "+e.Name]++
 	}
 	for step, n := range steps {
-		if n > 1 && strings.HasPrefix(step, "host") {
-			t.Errorf("%s is recorded %d times", step, n)
+		assert.True(t, n <= 1 || !strings.HasPrefix(step, "host"), "%s is recorded %d times", step, n)
+	}
+}
+
+// A task that is well is looked at again by asking its types alone. Whatever is not as it
+// was, on its host, in the inventory or on this machine, is noticed by the next look.
+func TestATaskThatIsLookedAtAgain(t *testing.T) {
+	const inventory = "hosts: [{name: here, engine: oci, attributes: {zone: a}}]"
+	w := newWorks(t, inventory, "oci")
+	w.write("hosts/here/.keep", "")
+	task := w.task(1, "here", `
+plugs: {root: {path: "hosts/{{ host }}"}}
+resources: {note: {type: deployster/file, config: {path: note, content: "{{ host_attributes.zone }}"}}}
+`, nil)
+	carried := must.Get(revision.Variables{Salt: strings.Repeat("0", 64)}.Encode())(t)
+	store := objects.In(filepath.Join(w.dir, ".deployster", "objects"), nil)
+	digest := must.Get(store.Keep(carried))(t)
+	task.Spec.Includes = map[string]string{revision.VariablesName: digest}
+	note := filepath.Join(w.dir, "hosts", "here", "note")
+	well := func() {
+		w.start(task)
+		for range 3 {
+			w.wantSeen(task, tasks.Healthy)
 		}
+	}
+
+	well()
+	manifest := filepath.Join(w.dir, ".deployster", "objects", "sha256", task.Spec.Digest)
+	require.NoError(t, os.Rename(manifest, manifest+".away"))
+	w.wantSeen(task, tasks.Healthy) // nothing is read for it: what it is to be has not changed
+	require.NoError(t, os.Rename(manifest+".away", manifest))
+
+	w.write("hosts/here/note", "something else")
+	w.wantSeen(task, tasks.Drifted, "note ~ ")
+	well()
+	require.NoError(t, os.Remove(note))
+	w.wantSeen(task, tasks.Unhealthy, "note does not exist")
+	well()
+	w.write("inventory.yaml", strings.Replace(inventory, "zone: a", "zone: another", 1))
+	w.wantSeen(task, tasks.Drifted, "note ~ ")
+	well()
+	here := filepath.Dir(note)
+	require.NoError(t, os.Rename(here, here+".away"))
+	w.wantSeen(task, tasks.Unknown, "hosts/here")
+	require.NoError(t, os.Symlink(filepath.Join(w.dir, ".deployster"), here))
+	w.wantSeen(task, tasks.Unknown, "no type may see")
+	require.NoError(t, errors.Join(os.Remove(here), os.Rename(here+".away", here)))
+	w.wantSeen(task, tasks.Healthy)
+	w.terminate(task)
+	w.wantSeen(task, tasks.Unhealthy, "note does not exist")
+	if left, err := os.ReadDir(filepath.Join(w.dir, ".deployster", "work")); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		t.Error(err)
+	} else if len(left) > 8 {
+		t.Errorf("looks leave files: %v", left)
 	}
 }

@@ -20,6 +20,7 @@ import (
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/deploylog/sqlite"
 	"github.com/deployster-go/deployster/engine/oci"
+	"github.com/deployster-go/deployster/internal/must"
 	"github.com/deployster-go/deployster/internal/ringtest"
 	"github.com/deployster-go/deployster/internal/waittest"
 	"github.com/deployster-go/deployster/runner/invoke"
@@ -36,13 +37,11 @@ type site struct {
 }
 
 func newSite(t *testing.T, resources string) *site {
-	t.Helper()
 	s := &site{T: t, dir: t.TempDir()}
 	manifest := "plugs: {dir: {path: things}}\nresources:\n" + strings.NewReplacer("SLOW", slowType, "ONE-SHOT", oneShotType).Replace(resources)
 	require.NoError(t, os.Mkdir(filepath.Join(s.dir, "things"), 0o700))
 	s.write("m.yaml", manifest)
-	log, err := sqlite.Open(t.Context(), filepath.Join(s.dir, ".deployster", "deployments.db"), sqlite.Options{})
-	require.NoError(t, err)
+	log := must.Get(sqlite.Open(t.Context(), filepath.Join(s.dir, ".deployster", "deployments.db"), sqlite.Options{}))(t)
 	s.log = log
 	t.Cleanup(func() {
 		s.nothingLeft()
@@ -53,7 +52,6 @@ func newSite(t *testing.T, resources string) *site {
 
 // writeFiles writes files by their names below a directory.
 func writeFiles(t testing.TB, dir string, files map[string]string) {
-	t.Helper()
 	for name, text := range files {
 		path := filepath.Join(dir, name)
 		require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o700))
@@ -62,14 +60,10 @@ func writeFiles(t testing.TB, dir string, files map[string]string) {
 }
 
 // write writes a file in the workspace.
-func (s *site) write(name, text string) {
-	s.Helper()
-	writeFiles(s, s.dir, map[string]string{name: text})
-}
+func (s *site) write(name, text string) { writeFiles(s, s.dir, map[string]string{name: text}) }
 
 // newDockerSite is a site whose actions outlive their run, as they do on Docker.
 func newDockerSite(t *testing.T, resources string) *site {
-	t.Helper()
 	s := newSite(t, resources)
 	s.docker = true
 	return s
@@ -77,10 +71,8 @@ func newDockerSite(t *testing.T, resources string) *site {
 
 // nothingLeft looks for containers of the site.
 func (s *site) nothingLeft() {
-	s.Helper()
 	label := map[string]string{invoke.LabelLog: s.log.ID()}
-	onOCI, err := oci.Open(context.Background(), oci.Options{})
-	require.NoError(s, err)
+	onOCI := must.Get(oci.Open(context.Background(), oci.Options{}))(s)
 	defer onOCI.Close()
 	left, err := onOCI.Containers(context.Background(), label)
 	assert.NoError(s, err)
@@ -88,8 +80,7 @@ func (s *site) nothingLeft() {
 	if !s.docker {
 		return
 	}
-	api, err := client.New(client.WithHost(dockerAddress))
-	require.NoError(s, err)
+	api := must.Get(client.New(client.WithHost(dockerAddress)))(s)
 	defer api.Close()
 	list, err := api.ContainerList(context.Background(), client.ContainerListOptions{All: true, Filters: client.Filters{}.Add("label", invoke.LabelLog+"="+s.log.ID())})
 	require.NoError(s, err)
@@ -160,14 +151,10 @@ func (s *said) until(t *testing.T, words string) {
 	}
 }
 
-func (s *site) start(args ...string) *run {
-	s.Helper()
-	return startRun(s.T, s.command(args...))
-}
+func (s *site) start(args ...string) *run { return startRun(s.T, s.command(args...)) }
 
 // startRun starts a process in a group of its own.
 func startRun(t *testing.T, cmd *exec.Cmd) *run {
-	t.Helper()
 	r := &run{Cmd: cmd, out: &said{more: make(chan struct{})}, done: make(chan error, 1)}
 	r.Stdout, r.Stderr = r.out, r.out
 	r.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
@@ -178,7 +165,6 @@ func startRun(t *testing.T, cmd *exec.Cmd) *run {
 
 // kill kills a process, which may have ended, and waits for its end.
 func (s *site) kill(r *run) {
-	s.Helper()
 	if err := r.Process.Kill(); !errors.Is(err, os.ErrProcessDone) {
 		require.NoError(s, err)
 	}
@@ -186,21 +172,16 @@ func (s *site) kill(r *run) {
 }
 
 // signal sends a signal to a process.
-func (s *site) signal(r *run, signal os.Signal) {
-	s.Helper()
-	require.NoError(s, r.Process.Signal(signal))
-}
+func (s *site) signal(r *run, signal os.Signal) { require.NoError(s, r.Process.Signal(signal)) }
 
 // exit waits for the end of a process and returns its exit code.
 func (s *site) exit(r *run) int {
-	s.Helper()
 	<-r.done
 	return r.ProcessState.ExitCode()
 }
 
 // wantEnd waits for the end of a process, which exits with a code and has said some words.
 func (s *site) wantEnd(r *run, code int, words ...string) {
-	s.Helper()
 	assert.Equal(s, code, s.exit(r), "exit code of %q, which said\n%s", r.Args[1:], r.out)
 	for _, said := range words {
 		assert.Contains(s, r.out.String(), said)
@@ -209,7 +190,6 @@ func (s *site) wantEnd(r *run, code int, words ...string) {
 
 // deployster runs a command to its end, which must be a good one, and returns what it wrote.
 func (s *site) deployster(args ...string) string {
-	s.Helper()
 	r := s.start(args...)
 	require.Equal(s, 0, s.exit(r), "exit code of %q, which said\n%s", args, r.out)
 	return r.out.String()
@@ -234,7 +214,6 @@ func named(kind report.EventKind) func(deploylog.Event) bool {
 }
 
 func (s *site) events() []deploylog.Event {
-	s.Helper()
 	var all []deploylog.Event
 	for e, err := range s.log.Read(context.Background(), deploylog.Filter{}) {
 		require.NoError(s, err)
@@ -245,15 +224,9 @@ func (s *site) events() []deploylog.Event {
 
 func (s *site) hold(name string) { s.touch(name + ".hold") }
 
-func (s *site) touch(name string) {
-	s.Helper()
-	require.NoError(s, os.WriteFile(s.thing(name), nil, 0o600))
-}
+func (s *site) touch(name string) { require.NoError(s, os.WriteFile(s.thing(name), nil, 0o600)) }
 
-func (s *site) release(name string) {
-	s.Helper()
-	require.NoError(s, os.Remove(s.thing(name+".hold")))
-}
+func (s *site) release(name string) { require.NoError(s, os.Remove(s.thing(name+".hold"))) }
 
 const three = `
   a: {type: SLOW, config: {value: one}}
@@ -308,9 +281,7 @@ func (s *site) wantWhole() {
 // end for all that began.
 func (s *site) wantTruth() {
 	s.Helper()
-	if _, err := os.Stat(s.thing("two-at-once")); err == nil {
-		s.Error("an action ran twice at once")
-	}
+	assert.Error(s, errOf(os.Stat(s.thing("two-at-once"))), "an action ran twice at once")
 	type key struct {
 		deployment string
 		target     deploylog.Target
@@ -323,9 +294,7 @@ func (s *site) wantTruth() {
 		case e.Target.Started():
 			open[k] = true
 		case e.Target.Succeeded(), e.Target.Failed():
-			if e.Target.Kind() != "resource" && !open[k] {
-				s.Errorf("%s of %s ended without having begun", e.Target, e.Deployment)
-			}
+			assert.True(s, e.Target.Kind() == "resource" || open[k], "%s of %s ended without having begun", e.Target, e.Deployment)
 			delete(open, k)
 		}
 	}
@@ -383,7 +352,6 @@ func (s *site) untilBusy(name string) {
 }
 
 func (s *site) names() []string {
-	s.Helper()
 	var names []string
 	for _, e := range s.events() {
 		names = append(names, e.Name+" "+string(e.Target))
@@ -416,4 +384,89 @@ func TestFollowSeesWhatAnotherProcessAppends(t *testing.T) {
 	follow.out.until(t, `"`+string(report.RunFinished)+`"`)
 	s.signal(follow, os.Interrupt)
 	s.wantEnd(follow, 0)
+}
+
+func errOf[T any](_ T, err error) error { return err }
+
+// A panic must not end the program with 2, which says that there are changes.
+func TestAPanicEndsWith70AndAReport(t *testing.T) {
+	t.Parallel()
+	self := must.Get(os.Executable())(t)
+	for how, want := range map[string][]string{
+		"main":      {"while: running the command", "panic: runtime error: index out of range [1] with length 1", "at: cli.Panicking", "command: deployster panic --var\n"},
+		"resource":  {"while: applying db", "panic: no (hidden)", "at: cli.Panicking", "deployster: "},
+		"variables": {"panic: boom (hidden) map[b:[(hidden) (hidden)]]\n"},
+		"aside":     {"while: waiting", "panic: aside", "at: cli.Panicking"},
+	} {
+		t.Run(how, func(t *testing.T) {
+			dir := t.TempDir()
+			writeFiles(t, dir, map[string]string{"vars.auto.yaml": "a: hush", "more.yaml": "file: {b: [hush-hush-hush, 4711]}"})
+			args := []string{"panic", how, "--var", "token=hush-hush"}
+			if how == "variables" {
+				args = append(args, "--var-file", "more.yaml", "--var", "short=hush")
+			}
+			cmd := exec.Command(self, args...)
+			cmd.Dir = dir
+			said, err := cmd.CombinedOutput()
+			var exit *exec.ExitError
+			require.True(t, errors.As(err, &exit) && exit.ExitCode() == 70, "%v\n%s", err, said)
+			reports, _ := filepath.Glob(filepath.Join(dir, ".deployster", "crash-*.txt"))
+			require.Len(t, reports, 1, "%d reports\n%s", len(reports), said)
+			rel, _ := filepath.Rel(dir, reports[0])
+			assert.Contains(t, string(said), rel, "it does not say where the report is:\n%s", said)
+			info, err := os.Stat(reports[0])
+			assert.True(t, err == nil && info.Mode() == 0o600, "%v %v", info, err)
+			text := must.Get(os.ReadFile(reports[0]))(t)
+			for _, words := range append(want, "built with: go", "module: github.com/deployster-go/deployster", "goroutine ") {
+				assert.Contains(t, string(text), words, "the report does not say %q:\n%s", words, text)
+			}
+			assert.NotContains(t, string(text), "hush", "a value is in the report:\n%s", text)
+		})
+	}
+}
+
+func TestAPanicThatNothingCatchesDoesNotEndWith2(t *testing.T) {
+	t.Parallel()
+	self := must.Get(os.Executable())(t)
+	cmd := exec.Command("sh", "-c", `ulimit -c 0; "$0" panic unguarded; echo $?`, self)
+	cmd.Dir = t.TempDir()
+	code, err := cmd.Output()
+	assert.True(t, err == nil && string(code) == "134\n", "it ended with %s (%v)", code, err)
+}
+
+func TestInterruptOnceLetsTheActionFinish(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, three)
+	s.hold("a")
+	s.hold("c")
+	r := s.start("apply", "m.yaml", "--confirm", "NO")
+	s.untilBusy("a")
+	s.untilBusy("c")
+	s.signal(r, os.Interrupt)
+	s.release("a")
+	s.release("c")
+	s.wantEnd(r, 130)
+	names := s.names()
+	require.Contains(t, names, "action-finished-successfully action/a/set")
+	assert.Contains(t, names, "resource-skipped resource/b", "the log tells")
+	assert.Equal(t, "run-failed run/m.yaml", names[len(names)-1], "the log ends with")
+}
+
+func TestInterruptTwiceKillsTheAction(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, three)
+	s.hold("a")
+	s.hold("c")
+	r := s.start("apply", "m.yaml", "--confirm", "NO")
+	s.untilBusy("a")
+	s.untilBusy("c")
+	for _, answer := range []string{"interrupt again", "killing"} {
+		s.signal(r, os.Interrupt)
+		r.out.until(t, answer)
+	}
+	s.wantEnd(r, 130)
+	// It does not wait for long until the engine has killed the actions, and says so.
+	if names := s.names(); !slices.Contains(names, "action-failed action/a/set") && !strings.Contains(r.out.String(), "the process ends now, though an engine has not answered") {
+		t.Errorf("the log tells %v\n%s", names, r.out)
+	}
 }

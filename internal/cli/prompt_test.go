@@ -2,10 +2,15 @@ package cli_test
 
 import (
 	"os"
+	"os/exec"
 	"strings"
 	"testing"
 
+	"github.com/creack/pty"
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/deployster-go/deployster/runner/report"
 )
 
 const steps = `
@@ -21,7 +26,6 @@ const independent = `
 
 // done is which things of the site there are.
 func (s *site) done() (names string) {
-	s.Helper()
 	for _, name := range []string{"a", "b", "c"} {
 		if _, err := os.Stat(s.thing(name)); err == nil {
 			names += name
@@ -114,16 +118,45 @@ func TestValuesAreShownWholeWhereThatIsAskedFor(t *testing.T) {
 	s := newSite(t, "  a: {type: SLOW, config: {value: "+long+"}}")
 	for _, verb := range []string{"plan", "apply"} {
 		cut, _ := s.answering([]string{"n"}, verb, "m.yaml")
-		if strings.Contains(cut, long) || !strings.Contains(cut, "--full shows them whole") {
-			t.Errorf("%s does not cut, or does not say so:\n%s", verb, cut)
-		}
+		require.NotContains(t, cut, long)
+		assert.Contains(t, cut, "--full shows them whole", "%s does not cut, or does not say so", verb)
 		whole, _ := s.answering([]string{"n"}, verb, "m.yaml", "--full")
-		if !strings.Contains(whole, long) || strings.Contains(whole, "--full") {
-			t.Errorf("%s --full does not show the value:\n%s", verb, whole)
-		}
+		require.Contains(t, whole, long)
+		assert.NotContains(t, whole, "--full", "%s --full does not show the value", verb)
 	}
 	again, _ := s.answering([]string{"p", "n"}, "apply", "m.yaml")
-	if _, after, _ := strings.Cut(again, "[y/N"); !strings.Contains(after, long) {
-		t.Errorf("the plan that is shown again is cut:\n%s", again)
+	_, after, _ := strings.Cut(again, "[y/N")
+	assert.Contains(t, after, long, "the plan that is shown again is cut:\n%s", again)
+}
+
+// On a terminal a line that is wrong, or interrupted, is followed by the next one.
+func TestAConsoleOnATerminalGoesOnUntilItsEnd(t *testing.T) {
+	t.Parallel()
+	cmd := exec.Command(binary, "console", "--var", "name=world")
+	cmd.Dir = t.TempDir()
+	cmd.Env = append(os.Environ(), "NO_COLOR=1")
+	typed := []string{"nothing +\n", "never evaluated\x03", "'hello ' ~ name\n", "\x04"}
+	screen, code := onTerminal(t, cmd, &pty.Winsize{Rows: 50, Cols: 80}, "\n> ", func(prompted int) string {
+		return typed[min(prompted, len(typed)-1)]
+	})
+	if code != 0 || !strings.Contains(screen, "error: column 10:") || !strings.Contains(screen, `"hello world"`) || strings.Contains(screen, "column 7") {
+		t.Errorf("exit %d:\n%s", code, screen)
 	}
+}
+
+// A plan whose apply was killed can be applied again: what was done stays, what
+// was not is still as it was planned.
+func TestASavedPlanIsAppliedAgainAfterAKill(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, three)
+	s.deployster("plan", "m.yaml", "-o", "m.plan")
+	s.hold("c")
+	first := s.start("apply", "m.plan", "--confirm", "NO")
+	s.untilBusy("c")
+	s.until(2, named(report.ResourceFinished)) // a and b
+	s.kill(first)
+	s.release("c")
+
+	s.deployster("apply", "m.plan", "--confirm", "NO")
+	s.wantWhole()
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/environment/tasks"
 	"github.com/deployster-go/deployster/internal/cli"
+	"github.com/deployster-go/deployster/internal/must"
 	"github.com/deployster-go/deployster/internal/waittest"
 	"github.com/deployster-go/deployster/runner/report"
 )
@@ -61,8 +62,7 @@ func TestWhatIsMadeByARunThatIsKilledIsFoundAgain(t *testing.T) {
 	t.Parallel()
 	s, _ := killedInAction(t, newSite, keepType)
 	made := func() []string {
-		all, err := filepath.Glob(s.thing("file-*"))
-		require.NoError(t, err)
+		all := must.Get(filepath.Glob(s.thing("file-*")))(t)
 		return all
 	}
 	first := made()
@@ -76,17 +76,12 @@ func TestWhatIsMadeByARunThatIsKilledIsFoundAgain(t *testing.T) {
 
 // away hides a file for as long as it is not put back.
 func (s *site) away(path string) (back func()) {
-	s.Helper()
 	require.NoError(s, os.Rename(path, path+".away"))
-	return func() {
-		s.Helper()
-		require.NoError(s, os.Rename(path+".away", path))
-	}
+	return func() { require.NoError(s, os.Rename(path+".away", path)) }
 }
 
 // wantHeld applies, and demands that nothing is done because of a dead run.
 func (s *site) wantHeld(dead string, says []string, args ...string) {
-	s.Helper()
 	began := strings.Count(strings.Join(s.names(), "\n"), "action-started")
 	r := s.start(append([]string{args[0], "m.yaml", "--confirm", "NO"}, args[1:]...)...)
 	s.wantEnd(r, 1)
@@ -232,9 +227,8 @@ func TestAfterARestartOfTheMachineNothingIsHeld(t *testing.T) {
 		binary, "apply", "m.yaml", "--confirm", "NO", "--engine", "oci", "--pull", "never")
 	again.Dir = s.dir
 	require.NoError(t, os.WriteFile(s.thing("boot"), []byte("another\n"), 0o600))
-	if out, err := again.CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
+	out, err := again.CombinedOutput()
+	require.NoError(t, err, "%v\n%s", err, out)
 	s.wantTruth()
 
 	// What is left in the engine goes when that is used again.
@@ -276,10 +270,8 @@ func TestATaskIsHeldWhoseHostHasAnotherEngineByNow(t *testing.T) {
 	dead := s.events()[0].Deployment
 
 	start := func(address string) (tasks.ProbeResult, error) {
-		t.Helper()
 		first.write("inventory.yaml", at(address))
-		worker, err := cli.NewTaskWorker(first.log, "docker")
-		require.NoError(t, err)
+		worker := must.Get(cli.NewTaskWorker(first.log, "docker"))(t)
 		defer func() { _ = worker.Close() }()
 		return worker.Start(t.Context(), task)
 	}
@@ -288,9 +280,8 @@ func TestATaskIsHeldWhoseHostHasAnotherEngineByNow(t *testing.T) {
 		func() error { _, err := start(other.Address()); return err }, // not by the run that was held, either
 	} {
 		var held *runs.HeldError
-		if err := do(); !errors.As(err, &held) || held.Run.Run != dead {
-			t.Errorf("beside the run %s: %v", dead, err)
-		}
+		err := do()
+		assert.True(t, errors.As(err, &held) && held.Run.Run == dead, "beside the run %s: %v", dead, err)
 	}
 	// The same engine by another address.
 	go func() {

@@ -23,6 +23,7 @@ import (
 	"github.com/deployster-go/deployster/engine/enginetest"
 	"github.com/deployster-go/deployster/engine/oci"
 	"github.com/deployster-go/deployster/expression"
+	"github.com/deployster-go/deployster/internal/must"
 	"github.com/deployster-go/deployster/manifest"
 	"github.com/deployster-go/deployster/protocol"
 	"github.com/deployster-go/deployster/runner"
@@ -32,22 +33,18 @@ import (
 // servedTypes loads slowtype into the oci engine's cache as that many types:
 // images that differ, so that each has a process of its own.
 func servedTypes(b *testing.B, n int) (*oci.Engine, []string) {
-	b.Helper()
 	b.Setenv("XDG_CACHE_HOME", b.TempDir())
-	e, err := oci.Open(b.Context(), oci.Options{})
-	require.NoError(b, err)
+	e := must.Get(oci.Open(b.Context(), oci.Options{}))(b)
 	b.Cleanup(func() { _ = e.Close() })
 	program := filepath.Join(b.TempDir(), "slowtype")
 	require.NoError(b, build(program, "./testdata/slowtype"))
 	var refs []string
 	for i := range n {
 		ref := fmt.Sprintf("deployster-bench-type:%d", i)
-		image, err := enginetest.BuildImage(enginetest.ImageSpec{
+		image := must.Get(enginetest.BuildImage(enginetest.ImageSpec{
 			Binary: program, Entrypoint: []string{"/slowtype"}, Env: []string{fmt.Sprintf("TYPE=%d", i)},
-		})
-		require.NoError(b, err)
-		tar, err := enginetest.ImageTar(ref, image)
-		require.NoError(b, err)
+		}))(b)
+		tar := must.Get(enginetest.ImageTar(ref, image))(b)
 		require.NoError(b, e.Load(b.Context(), bytes.NewReader(tar)))
 		refs = append(refs, ref)
 	}
@@ -57,7 +54,6 @@ func servedTypes(b *testing.B, n int) (*oci.Engine, []string) {
 // manyValid writes a manifest of n resources of the types, all as configured;
 // deep makes each depend on the one before and read its state.
 func manyValid(b *testing.B, types []string, n int, deep bool) *bed {
-	b.Helper()
 	bed := newBed(b, n)
 	var text strings.Builder
 	text.WriteString("plugs: {dir: {path: things}}\nresources:\n")
@@ -107,13 +103,11 @@ type planned struct {
 }
 
 func (b *bed) planned() planned {
-	b.Helper()
 	started := time.Now()
 	cmd := exec.Command(binary, "plan", "m.yaml", "--engine", "oci", "--detailed-exitcode")
 	cmd.Dir = b.dir
-	if out, err := cmd.CombinedOutput(); err != nil {
-		b.Fatalf("%v\n%.2000s", err, out)
-	}
+	out, err := cmd.CombinedOutput()
+	require.NoError(b, err, "%v\n%.2000s", err, out)
 	usage, ok := cmd.ProcessState.SysUsage().(*syscall.Rusage)
 	require.True(b, ok, "this system does not tell how much memory a process took")
 	return planned{time.Since(started), usage.Maxrss << 10}
@@ -126,8 +120,7 @@ func BenchmarkServed(b *testing.B) {
 	e, types := servedTypes(b, 1)
 	const n = 200
 	bed := manyValid(b, types, n, false)
-	log, err := sqlite.Open(b.Context(), filepath.Join(bed.dir, "log.db"), sqlite.Options{})
-	require.NoError(b, err)
+	log := must.Get(sqlite.Open(b.Context(), filepath.Join(bed.dir, "log.db"), sqlite.Options{}))(b)
 	defer func() { _ = log.Close() }()
 	var bare, own []time.Duration
 	for round := 0; b.Loop(); round++ {
@@ -147,7 +140,6 @@ func BenchmarkServed(b *testing.B) {
 
 // ask starts a process and asks it n times.
 func (b *bed) ask(e *oci.Engine, image string, n int) []time.Duration {
-	b.Helper()
 	requests, in := io.Pipe()
 	out, answers := io.Pipe()
 	ended := make(chan error, 1)
@@ -161,17 +153,12 @@ func (b *bed) ask(e *oci.Engine, image string, n int) []time.Duration {
 	lines := bufio.NewReader(out)
 	var times []time.Duration
 	for i := range n + 1 {
-		request, err := json.Marshal(protocol.ServeRequest{
+		request := must.Get(json.Marshal(protocol.ServeRequest{
 			ID: int64(i + 1), Action: "state", Args: []string{"state"}, Input: json.RawMessage(stdinOf(b.dir, fmt.Sprintf("r%d", i%n))),
-		})
-		require.NoError(b, err)
+		}))(b)
 		started := time.Now()
-		if _, err := in.Write(append(request, '\n')); err != nil {
-			b.Fatal(err)
-		}
-		if _, err := lines.ReadString('\n'); err != nil {
-			b.Fatal(err)
-		}
+		require.NoError(b, errOf(in.Write(append(request, '\n'))))
+		require.NoError(b, errOf(lines.ReadString('\n')))
 		if i > 0 { // the first waits for the start
 			times = append(times, time.Since(started))
 		}
@@ -184,24 +171,19 @@ func (b *bed) ask(e *oci.Engine, image string, n int) []time.Duration {
 // applyInProcess applies the manifest, one resource after the other, and returns
 // how long each took from its beginning to its end.
 func (b *bed) applyInProcess(e *oci.Engine, log *sqlite.Log, id string) []time.Duration {
-	b.Helper()
 	expressions := expression.New(b.dir)
-	sources, err := manifest.ReadFiles([]string{filepath.Join(b.dir, "m.yaml")})
-	require.NoError(b, err)
-	m, err := manifest.Load(sources, manifest.Options{Evaluator: expressions, Workspace: b.dir, Home: b.dir})
-	require.NoError(b, err)
-	held, err := runs.Begin(context.Background(), runs.Options{
+	sources := must.Get(manifest.ReadFiles([]string{filepath.Join(b.dir, "m.yaml")}))(b)
+	m := must.Get(manifest.Load(sources, manifest.Options{Evaluator: expressions, Workspace: b.dir, Home: b.dir}))(b)
+	held := must.Get(runs.Begin(context.Background(), runs.Options{
 		Log: log, Engine: e, ID: id, Target: "run/m.yaml", OrphanTimeout: time.Minute, Notice: func(string) {},
-	})
-	require.NoError(b, err)
+	}))(b)
 	defer held.End()
 	times := &resourceTimes{}
-	if _, err := runner.New(runner.Spec{Manifest: m, Expressions: expressions, Version: "1"}, runner.Containers{
+	_, err := runner.New(runner.Spec{Manifest: m, Expressions: expressions, Version: "1"}, runner.Containers{
 		Engine: e, Images: e, Parallelism: 1, Pull: engine.PullNever, Run: id, Log: log.ID(),
 		Workspace: b.dir, Work: filepath.Join(b.dir, "work", id), Now: time.Now,
-	}).Apply(b.Context(), runner.Caller{Recorder: held, Guard: held, Observer: times}); err != nil {
-		b.Fatal(err)
-	}
+	}).Apply(b.Context(), runner.Caller{Recorder: held, Guard: held, Observer: times})
+	require.NoError(b, err)
 	return times.took[1:] // the first waits for the start
 }
 

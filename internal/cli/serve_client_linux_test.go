@@ -17,6 +17,7 @@ import (
 
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/internal/identity"
+	"github.com/deployster-go/deployster/internal/must"
 	"github.com/deployster-go/deployster/pipeline/promotion"
 	"github.com/deployster-go/deployster/pipeline/record"
 )
@@ -30,7 +31,6 @@ stages:
 
 // checkout is a directory with a pipeline that asks, and a manifest that writes a text.
 func checkout(t *testing.T, dir, text string) {
-	t.Helper()
 	manifest := `{plugs: {root: {path: things}}, resources: {current: {type: deployster/file, config: {path: current, content: "` + text + ` {{ revision }}"}}}}`
 	writeFiles(t, dir, map[string]string{"one.yaml": asked, "m.yaml": manifest})
 }
@@ -45,25 +45,20 @@ type asker struct {
 
 // run is what a command prints that is sent to the server, and how it ends.
 func (c asker) run(t *testing.T, args ...string) (said string, code int) {
-	t.Helper()
 	command := exec.Command(c.program, args...)
 	command.Dir = c.dir
 	command.Env = append(os.Environ(), "DEPLOYSTER_SERVER="+c.server, "DEPLOYSTER_TOKEN="+c.token, "HOME="+c.dir, "XDG_CACHE_HOME="+filepath.Join(c.dir, "cache"))
 	command.SysProcAttr = &syscall.SysProcAttr{Credential: c.as}
 	text, err := command.CombinedOutput()
 	var ended *exec.ExitError
-	if err != nil && !errors.As(err, &ended) {
-		t.Fatal(err)
-	}
+	require.True(t, err == nil || errors.As(err, &ended), "%v", err)
 	return string(text), command.ProcessState.ExitCode()
 }
 
 // want has a command end with a code and say some words.
 func (c asker) want(t *testing.T, code int, words string, args ...string) {
-	t.Helper()
-	if said, got := c.run(t, args...); got != code || !strings.Contains(said, words) {
-		t.Errorf("%q: exit %d, want %d and %q:\n%s", args, got, code, words, said)
-	}
+	said, got := c.run(t, args...)
+	assert.True(t, got == code && strings.Contains(said, words), "%q: exit %d, want %d and %q:\n%s", args, got, code, words, said)
 }
 
 // wantBy has an event in the log that says who wanted it.
@@ -100,9 +95,8 @@ func TestARevisionIsReleasedThroughAServer(t *testing.T) {
 	s.wantThing("current", "from the checkout 1")
 	for _, args := range [][]string{{"pipeline", "status", "one"}, {"pipeline", "show", "one", "1", "--output", "json"}, {"pipeline", "history", "one"}, {"log", "list"}} {
 		here := s.deployster(args...)
-		if there, code := ci.run(t, args...); code != 0 || there != here {
-			t.Errorf("%q: exit %d\nthere\n%s\nhere\n%s", args, code, there, here)
-		}
+		there, code := ci.run(t, args...)
+		assert.True(t, code == 0 && there == here, "%q: exit %d\nthere\n%s\nhere\n%s", args, code, there, here)
 	}
 	s.wantBy("pipeline-started", "token ci")
 	s.wantBy("stage-approved", "token boss")
@@ -151,17 +145,15 @@ func TestUsersOfTheMachineReadThroughASocket(t *testing.T) {
 	c := asker{program: filepath.Join(open, "deployster"), dir: open, server: "unix:" + all, as: &syscall.Credential{Uid: uid, Gid: uid}}
 	s.until(1, s.happened("pipeline-finished-successfully", "pipeline/one"))
 	here := s.deployster("pipeline", "status", "one")
-	if there, code := c.run(t, "pipeline", "status", "one"); code != 0 || there != here {
-		t.Errorf("exit %d\nthere\n%s\nhere\n%s", code, there, here)
-	}
+	there, code := c.run(t, "pipeline", "status", "one")
+	assert.True(t, code == 0 && there == here, "exit %d\nthere\n%s\nhere\n%s", code, there, here)
 	c.want(t, 1, "you may not do this", "pipeline", "pause", "one")
 	c.token = "dpl_01X_wrong"
 	c.want(t, 1, "a valid token is needed", "pipeline", "status", "one")
 	c.token, c.server = "", "unix:"+some
 	c.want(t, 0, "paused", "pipeline", "pause", "one", "--reason", "why")
 	c.want(t, 1, "you may not do this", "pipeline", "approve", "one", "all", "1")
-	host, err := os.Hostname()
-	require.NoError(t, err)
+	host := must.Get(os.Hostname())(t)
 	s.wantBy("pipeline-paused", name+"@"+host)
 	for _, r := range []*run{reads, operates} {
 		s.end(r)
@@ -189,9 +181,8 @@ func TestAPipelineThatPromotesIsDefinedThroughAServer(t *testing.T) {
 	boss.want(t, 0, "pipeline shop is defined, 3 stages that promote by observed state (event ", "pipeline", "apply", "-f", "shop.yaml")
 	boss.want(t, 0, "is defined like that already", "pipeline", "apply", "-f", "shop.yaml")
 	here := s.deployster("pipeline", "status", "shop")
-	if there, _ := boss.run(t, "pipeline", "status", "shop"); here != there {
-		t.Errorf("there\n%s\nhere\n%s", there, here)
-	}
+	there, _ := boss.run(t, "pipeline", "status", "shop")
+	assert.Equal(t, there, here, "there")
 	s.deployster("env", "deploy", "shop/dev", "--revision", "1")
 	s.until(1, s.happened("stage-finished-successfully", "stage/shop/staging"))
 	if names := s.names(); !slices.ContainsFunc(names, func(name string) bool { return strings.HasPrefix(name, promotion.Verified+" ") }) {
@@ -242,8 +233,7 @@ func TestAPipelineThatPromotesIsSteeredThroughAServer(t *testing.T) {
 	boss.want(t, 0, "revision 1 of pipeline shop is approved at stage prod (event ", "pipeline", "approve", "shop", "prod", "1")
 	s.until(1, s.happened("promotion-run-finished", "pipeline/shop"))
 	for _, host := range []string{"dev001", "staging001", "prod001", "prod002"} {
-		text, err := os.ReadFile(filepath.Join(s.dir, "hosts", host, "shop"))
-		require.NoError(t, err)
+		text := must.Get(os.ReadFile(filepath.Join(s.dir, "hosts", host, "shop")))(t)
 		assert.Equal(t, "shop 1\n", string(text), host)
 	}
 
@@ -254,9 +244,8 @@ func TestAPipelineThatPromotesIsSteeredThroughAServer(t *testing.T) {
 	}
 	keeper.want(t, 1, "key ci cannot approve at stage staging: it is not manual", "pipeline", "key", "create", "shop", "ci", "--stage", "staging", "--out", "ci.pem")
 	keeper.want(t, 0, "key ci may sign approvals of pipeline shop at stage prod, until ", "pipeline", "key", "create", "shop", "ci", "--stage", "prod", "--out", "ci.pem")
-	if kept, err := os.Stat(filepath.Join(keeper.dir, "ci.pem")); err != nil || kept.Mode().Perm() != 0o600 {
-		t.Errorf("the private half is %v, %v", kept, err)
-	}
+	kept, err := os.Stat(filepath.Join(keeper.dir, "ci.pem"))
+	assert.True(t, err == nil && kept.Mode().Perm() == 0o600, "the private half is %v, %v", kept, err)
 	keeper.want(t, 1, "key ci was added before", "pipeline", "key", "create", "shop", "ci", "--out", "again.pem")
 	ci.want(t, 0, "token keeper", "pipeline", "key", "list", "shop")
 	keeper.want(t, 0, "key ci of pipeline shop is revoked (event ", "pipeline", "key", "revoke", "shop", "ci", "--reason", "lost")
@@ -271,14 +260,11 @@ func TestAPipelineThatPromotesIsSteeredThroughAServer(t *testing.T) {
 
 // example is the example of promotion, with a first stage that a manifest verifies.
 func example(t *testing.T, dir string) {
-	t.Helper()
 	require.NoError(t, os.CopyFS(dir, os.DirFS("../../examples/promotion")))
 	path := filepath.Join(dir, "shop.yaml")
 	text, err := os.ReadFile(path)
 	verified := strings.Replace(string(text), "environment: shop/dev}", "environment: shop/dev, verify: smoke.yaml}", 1)
-	if err != nil || verified == string(text) {
-		t.Fatalf("%s, %v", text, err)
-	}
+	require.True(t, err == nil && verified != string(text), "%s, %v", text, err)
 	smoke := `{plugs: {root: {path: .}}, resources: {seen: {type: deployster/file, config: {path: seen, content: "{{ version }}"}}}}`
 	for to, text := range map[string]string{path: verified, filepath.Join(dir, "smoke.yaml"): smoke} {
 		require.NoError(t, os.WriteFile(to, []byte(text), 0o600))

@@ -20,9 +20,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/deployster-go/deployster/internal/cli"
+	"github.com/deployster-go/deployster/internal/must"
 )
 
 // How a command goes with a server.
@@ -167,13 +169,10 @@ var withServer = map[string]struct {
 
 // workspace is one with a file of each kind that commands are given.
 func workspace(t *testing.T) string {
-	t.Helper()
 	public, private, err := ed25519.GenerateKey(rand.Reader)
 	require.NoError(t, err)
-	publicDER, err := x509.MarshalPKIXPublicKey(public)
-	require.NoError(t, err)
-	privateDER, err := x509.MarshalPKCS8PrivateKey(private)
-	require.NoError(t, err)
+	publicDER := must.Get(x509.MarshalPKIXPublicKey(public))(t)
+	privateDER := must.Get(x509.MarshalPKCS8PrivateKey(private))(t)
 	dir := t.TempDir()
 	writeFiles(t, dir, map[string]string{
 		"web.yaml": "resources:\n  page: {type: deployster/file, config: {path: /tmp/page, content: hello}}\n",
@@ -231,9 +230,7 @@ func TestEveryCommandGoesThroughAServerOrSaysThatItDoesNot(t *testing.T) {
 		if err != nil && !errors.As(err, &exit) || ctx.Err() != nil {
 			t.Fatalf("%v, %v\n%s", err, ctx.Err(), &out)
 		}
-		if _, err := os.Stat(filepath.Join(cmd.Dir, ".deployster", "deployments.db")); err == nil {
-			t.Error("it has made a log here")
-		}
+		assert.Error(t, errOf(os.Stat(filepath.Join(cmd.Dir, ".deployster", "deployments.db"))), "it has made a log here")
 		return cmd.ProcessState.ExitCode(), out.String()
 	}
 	for _, name := range slices.Sorted(maps.Keys(withServer)) {
@@ -251,12 +248,9 @@ func TestEveryCommandGoesThroughAServerOrSaysThatItDoesNot(t *testing.T) {
 					t.Errorf("the server was asked %d times, exit %d\n%s", asked, code, said)
 				}
 			case without:
-				if asked > 0 {
-					t.Errorf("the server was asked %d times, exit %d\n%s", asked, code, said)
-				}
-				if before, alone := ask(t, name, c.args, ""); before != code {
-					t.Errorf("exit %d\n%s\nand without a server %d\n%s", code, said, before, alone)
-				}
+				assert.True(t, asked <= 0, "the server was asked %d times, exit %d\n%s", asked, code, said)
+				before, alone := ask(t, name, c.args, "")
+				assert.Equal(t, code, before, "exit %d\n%s\nand without a server %d\n%s", code, said, before, alone)
 			}
 		})
 	}
@@ -265,8 +259,7 @@ func TestEveryCommandGoesThroughAServerOrSaysThatItDoesNot(t *testing.T) {
 // What does not go through a server is documented.
 func TestWhatIsRefusedThroughAServerIsDocumented(t *testing.T) {
 	t.Parallel()
-	text, err := os.ReadFile("../../docs/server.md")
-	require.NoError(t, err)
+	text := must.Get(os.ReadFile("../../docs/server.md"))(t)
 	_, after, _ := strings.Cut(string(text), "\n### What is not done through a server\n")
 	section, _, _ := strings.Cut(after, "\n#")
 	for name, c := range withServer {

@@ -2,8 +2,10 @@ package cli_test
 
 import (
 	"context"
+	"crypto/rand"
+	"crypto/rsa"
 	"encoding/json"
-	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -11,12 +13,18 @@ import (
 	"net/http/httputil"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
+	"github.com/go-jose/go-jose/v4"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/deployster-go/deployster/internal/identity/oidc"
+	"github.com/deployster-go/deployster/internal/must"
 )
 
 // served is a site with a pipeline of one stage, whose revision 1 waits to be done.
@@ -38,10 +46,8 @@ func (s *site) serve(socket string, args ...string) *run {
 
 // token is what authenticates by a new token of a role.
 func (s *site) token(name, role string, scope ...string) string {
-	s.Helper()
 	command := s.command(append([]string{"token", "create", name, "--role", role}, scope...)...)
-	secret, err := command.Output()
-	require.NoError(s, err)
+	secret := must.Get(command.Output())(s)
 	require.True(s, strings.HasPrefix(string(secret), "dpl_"), "the token is %q", secret)
 	return strings.TrimSpace(string(secret))
 }
@@ -66,25 +72,18 @@ func (s *site) through(socket string, do func(w http.ResponseWriter, r *http.Req
 
 // ask asks the server on a socket.
 func (s *site) ask(socket, path string) (code int, body string) {
-	s.Helper()
 	client := &http.Client{Transport: s.on(socket)}
-	r, err := client.Get("http://server" + path)
-	require.NoError(s, err)
+	r := must.Get(client.Get("http://server" + path))(s)
 	defer r.Body.Close()
-	text, err := io.ReadAll(r.Body)
-	require.NoError(s, err)
+	text := must.Get(io.ReadAll(r.Body))(s)
 	return r.StatusCode, string(text)
 }
 
 // terminate asks a server to stop.
-func (s *site) terminate(r *run) {
-	s.Helper()
-	s.signal(r, syscall.SIGTERM)
-}
+func (s *site) terminate(r *run) { s.signal(r, syscall.SIGTERM) }
 
 // end asks a server to stop, which it does well.
 func (s *site) end(r *run) {
-	s.Helper()
 	s.terminate(r)
 	s.wantEnd(r, 0)
 }
@@ -97,26 +96,21 @@ func TestAServerControlsEverythingAndStopsWhenWhatRunsIsDone(t *testing.T) {
 	s.hold("a")
 	r := s.serve("socket")
 	s.untilBusy("a")
-	if code, body := s.ask("socket", "/readyz"); code != http.StatusOK {
-		t.Errorf("at work it is ready with %d %s", code, body)
-	}
+	code, body := s.ask("socket", "/readyz")
+	assert.Equal(t, http.StatusOK, code, "at work it is ready with %d %s", code, body)
 	s.terminate(r)
 	r.out.until(t, "stopping")
 	if code, body := s.ask("socket", "/readyz"); code != http.StatusServiceUnavailable || !strings.Contains(body, "it stops") {
 		t.Errorf("while it stops it is ready with %d %s", code, body)
 	}
-	if code, body := s.ask("socket", "/healthz"); code != http.StatusOK {
-		t.Errorf("while it stops it is alive with %d %s", code, body)
-	}
-	if _, body := s.ask("socket", "/metrics"); !strings.Contains(body, `deployster_pipeline_revisions_in_progress{pipeline="one"} 1`) {
-		t.Errorf("the metrics are\n%s", body)
-	}
+	code, body = s.ask("socket", "/healthz")
+	assert.Equal(t, http.StatusOK, code, "while it stops it is alive with %d %s", code, body)
+	_, body = s.ask("socket", "/metrics")
+	assert.Contains(t, body, `deployster_pipeline_revisions_in_progress{pipeline="one"} 1`, "the metrics")
 	s.release("a")
 	s.wantEnd(r, 0)
 	s.until(1, s.happened("stage-manifest-applied", "stage/one/all"))
-	if _, err := os.Lstat(filepath.Join(s.dir, "socket")); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("the socket is left: %v", err)
-	}
+	assert.ErrorIs(t, errOf(os.Lstat(filepath.Join(s.dir, "socket"))), os.ErrNotExist, "the socket is left")
 }
 
 // Over a socket the kernel says who asks; who comes over an address has to show a token.
@@ -125,29 +119,21 @@ func TestAServerAnswersWhoItKnows(t *testing.T) {
 	s := served(t)
 	r := s.serve("socket", "--listen", "127.0.0.1:0", "--output", "json")
 	for path, open := range map[string]bool{"/v1/log": false, "/v1/openapi.json": false, "/metrics": false, "/healthz": true, "/readyz": true} {
-		if code, body := s.ask("socket", path); code != http.StatusOK {
-			t.Errorf("over the socket %s answers %d %s", path, code, body)
-		}
+		code, body := s.ask("socket", path)
+		assert.Equal(t, http.StatusOK, code, "over the socket %s answers %d %s", path, code, body)
 		want := http.StatusUnauthorized
 		if open {
 			want = http.StatusOK
 		}
-		answer, err := http.Get("http://" + r.address(t) + path)
-		require.NoError(t, err)
+		answer := must.Get(http.Get("http://" + r.address(t) + path))(t)
 		_ = answer.Body.Close()
-		if answer.StatusCode != want {
-			t.Errorf("without a token %s answers %s", path, answer.Status)
-		}
+		assert.Equal(t, want, answer.StatusCode, "without a token %s answers %s", path, answer.Status)
 	}
-	foreign, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://"+r.address(t)+"/v1/salt", nil)
-	require.NoError(t, err)
+	foreign := must.Get(http.NewRequestWithContext(t.Context(), http.MethodPost, "http://"+r.address(t)+"/v1/salt", nil))(t)
 	foreign.Header.Set("Origin", "https://elsewhere.example")
-	answer, err := http.DefaultClient.Do(foreign)
-	require.NoError(t, err)
+	answer := must.Get(http.DefaultClient.Do(foreign))(t)
 	_ = answer.Body.Close()
-	if answer.StatusCode != http.StatusForbidden {
-		t.Errorf("what a page of another site sends is answered with %s", answer.Status)
-	}
+	assert.Equal(t, http.StatusForbidden, answer.StatusCode, "what a page of another site sends is answered with %s", answer.Status)
 	s.end(r)
 }
 
@@ -188,9 +174,8 @@ func TestAServerTellsWhatHappens(t *testing.T) {
 		!strings.Contains(lines[0], `"text":"stage/one/ask: revision 1 waits for approval"`) || !strings.Contains(lines[1], `"text":"pipeline/one: revision 1 has finished"`) {
 		t.Errorf("told was %q, %v", told, err)
 	}
-	if out := s.deployster("notification", "list"); !strings.Contains(out, "file") || !strings.Contains(out, "2") {
-		t.Errorf("listed is\n%s", out)
-	}
+	out := s.deployster("notification", "list")
+	assert.True(t, strings.Contains(out, "file") && strings.Contains(out, "2"), "listed is\n%s", out)
 	s.wantRefused("no such notification was put aside", "notification", "retry", "file")
 	near := asker{program: binary, dir: s.dir, server: "unix:" + filepath.Join(s.dir, "socket")}
 	near.want(t, 3, "no such notification was put aside", "notification", "retry", "file")
@@ -226,9 +211,8 @@ func TestAStandbyTakesOverFromAServerThatIsKilled(t *testing.T) {
 	s.release("a")
 	s.until(1, s.happened("pipeline-finished-successfully", "pipeline/one"))
 	third := s.serve("socket")
-	if code, body := s.ask("socket", "/readyz"); code != http.StatusOK {
-		t.Errorf("on the socket of the one that was killed it is ready with %d %s", code, body)
-	}
+	code, body := s.ask("socket", "/readyz")
+	assert.Equal(t, http.StatusOK, code, "on the socket of the one that was killed it is ready with %d %s", code, body)
 	s.wantRefused("another process does so already", "serve", "--socket", "socket")
 	for _, r := range []*run{second, third} {
 		s.end(r)
@@ -278,4 +262,180 @@ func TestAServerRefusesWhatWouldNotBeSafe(t *testing.T) {
 	} {
 		s.wantRefused(c.words, append([]string{"serve"}, c.args...)...)
 	}
+}
+
+// environmentCheckout is a directory with an environment whose tasks write a text.
+func environmentCheckout(t *testing.T, dir, text string) {
+	writeFiles(t, dir, map[string]string{
+		"shop.yaml":      "name: shop\ntask: {manifest: t.yaml, vars: {text: one}}\ninstance_group: {query: name exists}\ndeployment: {min_healthy_percent: 0, min_healthy_time: 0s}\n",
+		"t.yaml":         `{plugs: {root: {path: things}}, resources: {current: {type: deployster/file, config: {path: shop, content: "{{ text }} ` + text + `"}}}}`,
+		"inventory.yaml": "hosts: [{name: h1, engine: oci}]\n",
+	})
+}
+
+// Whoever has but a checkout and a token keeps an environment as whoever has the log does; the
+// server does it, with what is in the checkout.
+func TestAnEnvironmentIsKeptThroughAServer(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, "  {}")
+	environmentCheckout(t, s.dir, "at the server")
+	r := s.serve("socket", "--listen", "127.0.0.1:0", "--output", "json")
+	far := t.TempDir()
+	environmentCheckout(t, far, "from the checkout")
+	require.NoError(t, os.Mkdir(filepath.Join(far, "things"), 0o700))
+	ci := asker{program: binary, dir: far, server: "http://" + r.address(t), token: s.token("shop", "operator", "--environment", "shop")}
+	other := ci
+	other.token = s.token("other", "operator", "--environment", "other")
+
+	other.want(t, 1, "you may not do this", "env", "create", "-f", "shop.yaml")
+	ci.want(t, 0, "environment shop is created, revision 1 (event ", "env", "create", "-f", "shop.yaml")
+	ci.want(t, 1, "already exists", "env", "create", "-f", "shop.yaml")
+	other.want(t, 1, "you may not do this", "env", "deploy", "shop", "--revision", "1")
+	ci.want(t, 0, "has finished: 1 host healthy", "env", "deploy", "shop", "--revision", "1", "--wait")
+	s.wantThing("shop", "one from the checkout")
+	ci.want(t, 0, "environment shop has revision 2", "env", "update", "shop", "--base", "1", "--set", "task.vars.text=two")
+	ci.want(t, 1, "stale base", "env", "update", "shop", "--base", "1", "--set", "task.vars.text=three")
+	ci.want(t, 0, "has finished: 1 host healthy", "env", "deploy", "shop", "--revision", "2", "--wait", "--reason", "newer")
+	s.wantThing("shop", "two from the checkout")
+	ci.want(t, 0, "is started, 1 host", "env", "rollback", "shop", "--reason", "worse")
+	s.until(3, recorded("environment-finished-successfully"))
+	s.wantThing("shop", "one from the checkout")
+	for _, args := range [][]string{{"env", "status", "shop"}, {"env", "show", "shop", "--output", "json"}, {"env", "history", "shop"}, {"env", "revisions", "shop"}} {
+		here := s.deployster(args...)
+		there, code := ci.run(t, args...)
+		assert.True(t, code == 0 && there == here, "%q: exit %d\nthere\n%s\nhere\n%s", args, code, there, here)
+	}
+	ci.want(t, 3, "has no host h2", "env", "cordon", "shop", "h2")
+	ci.want(t, 0, "environment shop is deleted", "env", "delete", "shop", "--terminate-tasks", "--yes", "--wait")
+	assert.ErrorIs(t, errOf(os.Stat(s.thing("shop"))), os.ErrNotExist, "what it made is left")
+	s.wantBy("environment-created", "token shop")
+	s.wantBy("environment-started", "token shop")
+	s.end(r)
+}
+
+// wantThing has a file with a text.
+func (s *site) wantThing(name, want string) {
+	text, err := os.ReadFile(s.thing(name))
+	assert.Equal(s, want, string(text), "%s is %q, %v", name, text, err)
+}
+
+// A job of a CI system releases with the token that its system has issued to it, and is who
+// the log says has done so. Nothing of the token gets into the log of the server.
+func TestAServerTakesTheTokensOfACISystem(t *testing.T) {
+	t.Parallel()
+	key := must.Get(rsa.GenerateKey(rand.Reader, 2048))(t)
+	var issuer *httptest.Server
+	issuer = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		keys := []jose.JSONWebKey{{Key: key.Public(), KeyID: "1", Use: "sig"}}
+		assert.NoError(t, json.NewEncoder(w).Encode(map[string]any{"issuer": issuer.URL, "jwks_uri": issuer.URL + "/keys", "keys": keys}))
+	}))
+	defer issuer.Close()
+	token := func(repository string) string {
+		signer := must.Get(jose.NewSigner(jose.SigningKey{Algorithm: jose.RS256, Key: jose.JSONWebKey{Key: key, KeyID: "1"}}, nil))(t)
+		signed, err := signer.Sign(fmt.Appendf(nil, `{"iss": %q, "aud": "https://deploy.example.com", "sub": "repo:%s", "repository": %q, "ref": "refs/heads/main", "exp": %d}`,
+			issuer.URL, repository, repository, time.Now().Add(time.Hour).Unix()))
+		require.NoError(t, err)
+		text := must.Get(signed.CompactSerialize())(t)
+		return text
+	}
+	s := served(t)
+	example := must.Get(os.ReadFile("../../examples/server/oidc.yaml"))(t)
+	require.NoError(t, errOf(oidc.Parse("oidc.yaml", "/", example)))
+	ours := strings.ReplaceAll(strings.ReplaceAll(string(example), "https://token.actions.githubusercontent.com", issuer.URL), "[gateway]", "[one]")
+	writeFiles(t, s.dir, map[string]string{"oidc.yaml": ours, "wrong.yaml": "issuers: [{name: github}]\n"})
+	s.wantRefused("wrong.yaml:1:11: issuers[0]: the issuer has no issuer", "serve", "--oidc", "wrong.yaml")
+	r := s.serve("socket", "--listen", "127.0.0.1:0", "--output", "json", "--oidc", "oidc.yaml")
+	job := asker{program: binary, dir: s.dir, server: "http://" + r.address(t)}
+	for repository, code := range map[string]int{"acme/gateway": 0, "acme/other": 1} {
+		job.token = token(repository)
+		job.want(t, code, "", "pipeline", "pause", "one")
+		for _, part := range strings.Split(job.token, ".") {
+			assert.NotContains(t, r.out.String(), part, "the token is logged:\n%s", r.out)
+		}
+	}
+	s.wantBy("pipeline-paused", "github repo:acme/gateway")
+	if !strings.Contains(r.out.String(), `"issuer":"github","reason":"its claims are those of no grant"`) {
+		t.Errorf("it is not said why a token was refused:\n%s", r.out)
+	}
+	s.end(r)
+}
+
+// Who has a key and may but read approves through a server, as the owner of the key: through
+// whichever address, for which the approval is signed.
+func TestSignedApprovalsAreGivenThroughAServer(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, "  {}")
+	s.write("one.yaml", "pipeline: one\nstages: [{name: ask, approval: {approvals: 2}}]\n")
+	s.deployster("pipeline", "apply", "-f", "one.yaml")
+	s.deployster("pipeline", "release", "one", "1")
+	for _, key := range []string{"ci", "lead", "stray"} {
+		s.deployster("pipeline", "key", "create", "one", key, "--owner", key+".owner", "--out", key+".pem")
+	}
+	s.deployster("pipeline", "key", "revoke", "one", "stray")
+	r := s.serve("socket", "--listen", "127.0.0.1:0", "--output", "json")
+	s.until(1, s.happened("stage-started", "stage/one/ask"))
+	far := asker{program: binary, dir: s.dir, server: "http://" + r.address(t), token: s.token("reader", "viewer")}
+	near := asker{program: binary, dir: s.dir, server: "unix:" + filepath.Join(s.dir, "socket")}
+
+	far.want(t, 1, "you may not do this", "pipeline", "approve", "one", "ask", "1")
+	far.want(t, 1, "does not accept the signature, which is for http://127.0.0.1:", "pipeline", "approve", "one", "ask", "1", "--key", "stray.pem")
+	far.want(t, 1, "no-such.pem", "pipeline", "approve", "one", "ask", "1", "--key", "no-such.pem")
+	far.want(t, 0, "revision 1 of pipeline one waits at stage ask: ", "pipeline", "approve", "one", "ask", "1", "--key", "ci.pem", "--reason", "all green")
+	far.want(t, 1, "ci.owner", "pipeline", "approve", "one", "ask", "1", "--key", "ci.pem") // it counts once
+	near.want(t, 0, "revision 1 of pipeline one is approved at stage ask (event ", "pipeline", "approve", "one", "ask", "1", "--key", "lead.pem")
+	s.until(1, s.happened("pipeline-finished-successfully", "pipeline/one"))
+	s.wantBy("stage-approval-given", "key:ci.owner")
+	s.end(r)
+
+	s.deployster("pipeline", "release", "one", "2")
+	r = s.serve("socket", "--public-url", "https://deploy.example", "--output", "json")
+	s.until(1, s.happened("pipeline-started", "pipeline/one"))
+	near.want(t, 1, "serve --public-url", "pipeline", "approve", "one", "ask", "2", "--key", "ci.pem")
+	s.end(r)
+}
+
+// An admin creates and revokes tokens wherever they are. What authenticates by a token is made
+// where it is asked for, and sent to nobody.
+func TestTokensAreManagedThroughAServer(t *testing.T) {
+	t.Parallel()
+	s := served(t)
+	socket := filepath.Join(t.TempDir(), "socket")
+	r := s.serve(socket)
+	s.until(1, s.happened("pipeline-finished-successfully", "pipeline/one"))
+	admin := asker{program: binary, dir: t.TempDir(), server: "unix:" + socket}
+	create := func(c asker, args ...string) asker {
+		said, code := c.run(t, append([]string{"token", "create"}, args...)...)
+		lines := strings.Split(strings.TrimSpace(said), "\n")
+		at := slices.IndexFunc(lines, func(line string) bool { return strings.HasPrefix(line, "dpl_") })
+		require.True(t, code == 0 && at >= 0, "token create %q: exit %d\n%s", args, code, said)
+		c.token = lines[at]
+		return c
+	}
+	admin.want(t, 3, "run it where the log is", "serve", "--socket", filepath.Join(admin.dir, "other")) // it would ask itself
+	lead := create(admin, "lead", "--role", "admin")
+	ci := create(lead, "ci", "--role", "operator", "--pipeline", "one", "--expires", "12h")
+	s.wantBy("token-created", "token lead")
+	ci.want(t, 0, "is paused", "pipeline", "pause", "one", "--reason", "why")
+	ci.want(t, 0, "ci     valid   operator  pipeline one", "token", "list")
+	part := create(lead, "part", "--role", "admin", "--pipeline", "one")
+	for name, c := range map[string]asker{"an operator": ci, "the admin of one pipeline": part} {
+		c.want(t, 1, "you may not do this", "token", "create", "more", "--role", "viewer")
+		c.want(t, 1, "you may not do this", "token", "revoke", "lead")
+		require.False(t, t.Failed(), name)
+	}
+	lead.want(t, 1, "there is a valid token ci (event ", "token", "create", "ci", "--role", "viewer")
+	lead.want(t, 3, "must have neither slashes nor blanks", "token", "create", "a/b", "--role", "viewer")
+	lead.want(t, 3, "which role?", "token", "create", "more")
+	lead.want(t, 1, "there is no valid token \"nobody\"", "token", "revoke", "nobody")
+	lead.want(t, 0, "token ci is revoked (event ", "token", "revoke", "ci")
+	ci.want(t, 1, "a valid token is needed", "token", "list")
+	lead.want(t, 0, "token lead is revoked (event ", "token", "revoke", "lead") // by itself
+	lead.want(t, 1, "a valid token is needed", "token", "create", "more", "--role", "viewer")
+	for _, e := range s.events() {
+		for name, secret := range map[string]string{"lead": lead.token, "ci": ci.token} {
+			require.NotContains(t, string(e.Data), secret)
+			assert.NotContains(t, string(e.Data), secret[len(secret)-20:], "the log has what authenticates by %s: %s", name, e.Data)
+		}
+	}
+	s.end(r)
 }

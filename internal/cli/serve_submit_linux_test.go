@@ -17,6 +17,7 @@ import (
 	"github.com/deployster-go/deployster/build/record"
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/internal/artifacts"
+	"github.com/deployster-go/deployster/internal/must"
 )
 
 // packagers is a server that has packages built, and somebody elsewhere with their sources.
@@ -30,8 +31,7 @@ func newPackagers(t *testing.T) *packagers {
 	t.Helper()
 	p := &packagers{makers: newOCIMakers(t)}
 	p.far = asker{program: binary, dir: t.TempDir(), server: "unix:" + filepath.Join(p.dir, "socket"), token: p.token("ci", "operator")}
-	definition, err := os.ReadFile(filepath.Join(p.dir, "packages.yaml"))
-	require.NoError(t, err)
+	definition := must.Get(os.ReadFile(filepath.Join(p.dir, "packages.yaml")))(t)
 	sourced := strings.Replace(string(definition), "network: none", `network: none
   sources: [src]
   secrets: {TOKEN: "{{ token }}"}`, 1)
@@ -63,7 +63,6 @@ func (p *packagers) end() {
 
 // document is what was said as JSON, without which group it is.
 func document(t *testing.T, said string) map[string]any {
-	t.Helper()
 	var all map[string]any
 	require.NoError(t, json.Unmarshal([]byte(said), &all), "%s", said)
 	delete(all, "group")
@@ -88,29 +87,23 @@ func TestAGroupIsSubmittedThroughAServer(t *testing.T) {
 	viewer.want(t, 1, "you may not do this", submit...)
 	p.far.want(t, 3, "the jobs are done by the workers of server", append(submit, "--inventory", "inventory.yaml")...)
 	there, code := p.far.run(t, submit...)
-	if code != 0 {
-		t.Fatal(there)
-	}
+	require.Zero(t, code, there)
 	p.until(1, func(e deploylog.Event) bool { return e.Name == record.GroupFinished })
 	assert.Len(t, p.artifacts("base-1"), 8, "of 8 jobs there")
 	p.wantBy(record.GroupTriggered, "token ci")
 	for _, args := range [][]string{{"list"}, {"status", "base-1"}, {"jobs", "base-1", "--output", "json"}, {"explain", "base-1"}, {"forecast", "base-1"}, {"logs", "base-1", "1"}, {"logs", "base-1", "1", "--output", "json"}} {
 		args = append([]string{"build"}, args...)
 		here := p.deployster(args...)
-		if said, code := p.far.run(t, args...); code != 0 || said != here {
-			t.Errorf("%q: exit %d\nthere\n%s\nhere\n%s", args, code, said, here)
-		}
+		said, code := p.far.run(t, args...)
+		assert.True(t, code == 0 && said == here, "%q: exit %d\nthere\n%s\nhere\n%s", args, code, said, here)
 	}
 	here := p.must(submit[1:]...)
 	assert.Equal(t, document(t, there), document(t, here), "there\n%s\nhere\n%s", there, here)
 	for _, e := range p.events() {
-		if strings.Contains(string(e.Data), "hunter2") {
-			t.Errorf("a secret is in %s", e.Data)
-		}
+		assert.NotContains(t, string(e.Data), "hunter2", "a secret is in %s", e.Data)
 	}
-	if left, err := os.ReadDir(filepath.Join(p.far.dir, ".deployster")); err != nil || len(left) > 0 {
-		t.Errorf("left are %v, %v", left, err)
-	}
+	left, err := os.ReadDir(filepath.Join(p.far.dir, ".deployster"))
+	assert.True(t, err == nil && len(left) == 0, "left are %v, %v", left, err)
 	p.until(2, func(e deploylog.Event) bool { return e.Name == record.GroupFinished })
 
 	// What cannot be queued any more is not, and can be again.
@@ -121,9 +114,8 @@ func TestAGroupIsSubmittedThroughAServer(t *testing.T) {
 	for _, args := range [][]string{{"explain", "base-3"}, {"forecast", "base-3", "--output", "json"}} {
 		args = append([]string{"build"}, args...)
 		here := stable(p.deployster(args...))
-		if said, code := p.far.run(t, args...); code != 0 || stable(said) != here {
-			t.Errorf("%q: exit %d\nthere\n%s\nhere\n%s", args, code, said, here)
-		}
+		said, code := p.far.run(t, args...)
+		assert.True(t, code == 0 && stable(said) == here, "%q: exit %d\nthere\n%s\nhere\n%s", args, code, said, here)
 	}
 	require.NoError(t, os.WriteFile(filepath.Join(p.far.dir, "other.yaml"), []byte("name: other\nhosts: [{name: else, engine: oci}]\n"), 0o600))
 	p.far.want(t, 0, "inventory ours", "explain", "group/base-3", "--inventory", "other.yaml")
@@ -217,17 +209,12 @@ func TestARevisionIsReleasedThatCarriesAGroupThroughAServer(t *testing.T) {
 	beside := p.start(append(release("2"), "--engine", "oci")...)
 	code = p.exit(beside)
 	here := regexp.MustCompile(`event [0-9]+`).ReplaceAllString(strings.ReplaceAll(beside.out.String(), "revision 2", "revision 1"), "event 4")
-	if code != 0 || here != there {
-		t.Fatalf("there\n%s\nhere, exit %d\n%s", there, code, here)
-	}
+	require.True(t, code == 0 && here == there, "there\n%s\nhere, exit %d\n%s", there, code, here)
 	p.until(2, func(e deploylog.Event) bool { return e.Name == "pipeline-finished-successfully" })
 	for _, e := range p.events() {
-		if strings.Contains(string(e.Data), "hunter2") {
-			t.Errorf("a secret is in %s", e.Data)
-		}
+		assert.NotContains(t, string(e.Data), "hunter2", "a secret is in %s", e.Data)
 	}
-	if left, err := os.ReadDir(filepath.Join(p.far.dir, ".deployster")); err != nil || len(left) > 0 {
-		t.Errorf("left are %v, %v", left, err)
-	}
+	left, err := os.ReadDir(filepath.Join(p.far.dir, ".deployster"))
+	assert.True(t, err == nil && len(left) == 0, "left are %v, %v", left, err)
 	p.end()
 }

@@ -10,6 +10,7 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/moby/moby/api/types/container"
@@ -23,8 +24,10 @@ import (
 	"github.com/deployster-go/deployster/deploylog/sqlite"
 	"github.com/deployster-go/deployster/engine/enginetest/dockerdtest"
 	"github.com/deployster-go/deployster/environment/definition"
+	"github.com/deployster-go/deployster/environment/record"
 	"github.com/deployster-go/deployster/environment/tasks"
 	"github.com/deployster-go/deployster/internal/cli"
+	"github.com/deployster-go/deployster/internal/must"
 	"github.com/deployster-go/deployster/internal/objects"
 	"github.com/deployster-go/deployster/internal/waittest"
 	"github.com/deployster-go/deployster/manifest"
@@ -56,18 +59,14 @@ func newWorks(t *testing.T, inventory, engine string, variables ...vars.Flag) *w
 	if w.worker, err = cli.NewTaskWorker(w.log, engine, variables...); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() {
-		assert.NoError(t, w.worker.Close())
-	})
+	t.Cleanup(func() { assert.NoError(t, w.worker.Close()) })
 	return w
 }
 
 // withBinary puts the program under test where this process looks for the types
 // that ship: a test cannot be in their images.
 func withBinary(t *testing.T) {
-	t.Helper()
-	self, err := os.Executable()
-	require.NoError(t, err)
+	self := must.Get(os.Executable())(t)
 	beside := filepath.Join(filepath.Dir(self), "deployster-linux-"+runtime.GOARCH)
 	program, err := os.ReadFile(binary)
 	if err == nil {
@@ -77,16 +76,11 @@ func withBinary(t *testing.T) {
 	t.Cleanup(func() { _ = os.Remove(beside) })
 }
 
-func (w *works) write(name, text string) {
-	w.Helper()
-	writeFiles(w, w.dir, map[string]string{name: text})
-}
+func (w *works) write(name, text string) { writeFiles(w, w.dir, map[string]string{name: text}) }
 
 // task is the task of a revision, the manifest of which is kept.
 func (w *works) task(revision int, host, text string, vars map[string]any) tasks.Task {
-	w.Helper()
-	digest, err := objects.In(filepath.Join(w.dir, ".deployster", "objects"), nil).Keep([]byte(text))
-	require.NoError(w, err)
+	digest := must.Get(objects.In(filepath.Join(w.dir, ".deployster", "objects"), nil).Keep([]byte(text)))(w)
 	// As it comes from the log.
 	var spec definition.TaskSpec
 	stored, err := json.Marshal(definition.TaskSpec{Manifest: "m.yaml", Digest: digest, Vars: vars})
@@ -98,15 +92,11 @@ func (w *works) task(revision int, host, text string, vars map[string]any) tasks
 }
 
 func (w *works) start(t tasks.Task) {
-	w.Helper()
 	o, err := w.worker.Start(w.Context(), t)
-	if err != nil || o.Health != tasks.Healthy || o.Detail != "" {
-		w.Fatalf("revision %d was started and is %+v, %v", t.Revision, o, err)
-	}
+	require.True(w, err == nil && o.Health == tasks.Healthy && o.Detail == "", "revision %d was started and is %+v, %v", t.Revision, o, err)
 }
 
 func (w *works) terminate(t tasks.Task) {
-	w.Helper()
 	require.NoError(w, w.worker.Terminate(w.Context(), t), "terminating revision %d", t.Revision)
 }
 
@@ -115,11 +105,8 @@ func placeOf(t tasks.Task) string { return t.Host + ":" + t.Name() }
 
 // wantSeen looks at a task.
 func (w *works) wantSeen(t tasks.Task, health tasks.Health, says ...string) {
-	w.Helper()
 	o := w.worker.Observe(w.Context(), t)
-	if o.Health != health || len(says) == 0 && o.Detail != "" {
-		w.Errorf("revision %d is %+v, want %s", t.Revision, o, health)
-	}
+	assert.True(w, o.Health == health && (len(says) != 0 || o.Detail == ""), "revision %d is %+v, want %s", t.Revision, o, health)
 	for _, text := range says {
 		assert.Contains(w, o.Detail, text, "of revision %d is told %q, without %q", t.Revision, o.Detail, text)
 	}
@@ -127,11 +114,8 @@ func (w *works) wantSeen(t tasks.Task, health tasks.Health, says ...string) {
 
 // runs counts what of runs is kept in the workspace.
 func (w *works) runs() int {
-	w.Helper()
 	kept, err := os.ReadDir(filepath.Join(w.dir, ".deployster", "work"))
-	if err != nil && !errors.Is(err, os.ErrNotExist) {
-		w.Fatal(err)
-	}
+	require.True(w, err == nil || errors.Is(err, os.ErrNotExist), "%v", err)
 	return len(kept)
 }
 
@@ -175,7 +159,6 @@ func newWebs(t *testing.T) *webs {
 }
 
 func (w *webs) revision(n int) tasks.Task {
-	w.Helper()
 	w.write(w.health(n), "")
 	return w.task(n, "antworker001", web, map[string]any{"image": w.image, "socket": strings.TrimPrefix(w.engine.Address(), "unix://")})
 }
@@ -183,14 +166,10 @@ func (w *webs) revision(n int) tasks.Task {
 func (w *webs) health(revision int) string { return fmt.Sprintf("health/%d/good", revision) }
 
 // by does something to the container of a task by hand.
-func (w *webs) by(_ any, err error) {
-	w.Helper()
-	require.NoError(w, err)
-}
+func (w *webs) by(_ any, err error) { require.NoError(w, err) }
 
 // containers are those of tasks.
 func (w *webs) containers() []string {
-	w.Helper()
 	list, err := w.docker.ContainerList(w.Context(), client.ContainerListOptions{All: true, Filters: client.Filters{}.Add("name", "Some-Prod")})
 	require.NoError(w, err)
 	var names []string
@@ -244,18 +223,14 @@ func TestATaskIsWatchedAndSeen(t *testing.T) {
 
 	w.terminate(one)
 	hears(t, changes, 2, "its end, and that it is gone")
-	if len(changes) > 0 {
-		t.Errorf("%d changes more are told than there were", len(changes))
-	}
+	assert.Empty(t, changes)
 	w.wantSeen(one, tasks.Unhealthy, "web does not exist")
 	assert.Equal(t, 4, w.runs(), "the files of")
 
 	w.engine.Stop()
 	waittest.Receive(t, ended, "nobody watches an engine that has ended")
 	w.wantSeen(one, tasks.Unknown, "host antworker001", "Docker at "+w.engine.Address())
-	if _, err := w.worker.Start(t.Context(), one); err == nil || !strings.Contains(err.Error(), "host antworker001") {
-		t.Errorf("it was started on an engine that has ended: %v", err)
-	}
+	assert.ErrorContains(t, errOf(w.worker.Start(t.Context(), one)), "host antworker001", "it was started on an engine that has ended")
 	w.worker.Watch(t.Context(), "antworker001", func() { t.Error("a change is told") })
 	w.engine.Start()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -294,9 +269,7 @@ func TestTasksOfTwoRevisionsAreOnAHostAtOnce(t *testing.T) {
 		t.Errorf("containers %v, want %v", got, want)
 	}
 	w.terminate(two)
-	if got := w.containers(); len(got) > 0 {
-		t.Errorf("left behind: %v", got)
-	}
+	assert.Empty(t, w.containers(), "left behind")
 
 	began := map[deploylog.Target]int{}
 	for e, err := range w.log.Read(t.Context(), deploylog.Filter{}) {
@@ -335,18 +308,15 @@ resources:
 	file := filepath.Join("hosts", "here", task.Name())
 	w.wantSeen(task, tasks.Unhealthy, "note does not exist")
 	w.start(task)
-	if got, err := os.ReadFile(file); string(got) != "{{ the task }} more 3 Some/Prod 8 ay" {
-		t.Errorf("the file has %q, %v", got, err)
-	}
+	got, err := os.ReadFile(file)
+	assert.Equal(t, "{{ the task }} more 3 Some/Prod 8 ay", string(got), "the file has %q, %v", got, err)
 	w.wantSeen(task, tasks.Healthy)
 	w.write(file, "something else")
 	w.wantSeen(task, tasks.Drifted, "note ~ ")
 	w.start(task)
 	w.wantSeen(task, tasks.Healthy)
 	w.terminate(task)
-	if _, err := os.Stat(file); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("the file is still there: %v", err)
-	}
+	assert.ErrorIs(t, errOf(os.Stat(file)), os.ErrNotExist, "the file is still there")
 	w.terminate(task)
 
 	ctx, cancel := context.WithCancel(t.Context())
@@ -361,9 +331,7 @@ resources:
 	lost := task
 	lost.Spec.Digest = strings.Repeat("0", 64)
 	w.wantSeen(lost, tasks.Unknown, "m.yaml", lost.Spec.Digest+" is missing", "new revision")
-	if err := w.worker.Terminate(t.Context(), lost); err == nil || !strings.Contains(err.Error(), "is missing") {
-		t.Errorf("its manifest is missing, and terminating it: %v", err)
-	}
+	assert.ErrorContains(t, w.worker.Terminate(t.Context(), lost), "is missing", "its manifest is missing, and terminating")
 	away := task
 	away.Host = "there"
 	w.wantSeen(away, tasks.Unknown, "host there is no longer in inventory.yaml")
@@ -382,7 +350,6 @@ func TestWhetherATaskCanBeRemovedIsAskedWhereAHostAnswers(t *testing.T) {
 	w.write("things/.keep", "")
 	d := &definition.Definition{Name: "Some/Prod", Task: definition.TaskSpec{Manifest: "m.yaml", Vars: map[string]any{"value": "one"}}}
 	removable := func(typ string, hosts ...string) error {
-		t.Helper()
 		text := fmt.Sprintf(`{plugs: {dir: {path: "{{ host_attributes.dir|default('things') }}"}}, resources: {a: {type: %q, config: {value: "{{ value }}"}}}}`, typ)
 		draft := work.Draft{Definition: d, Files: work.Carried{"m.yaml": []byte(text)}, Hosts: hosts}
 		_, err := w.worker.Removable(t.Context(), draft, func([]manifest.Problem) error { return nil }, func([]runner.SecretUse) error { return nil })
@@ -397,12 +364,88 @@ func TestWhetherATaskCanBeRemovedIsAskedWhereAHostAnswers(t *testing.T) {
 	}
 	err := removable(slowType, "dead1", "dead2")
 	for _, says := range []string{"no host answers", "host dead1", "host dead2", "m.yaml"} {
-		if err == nil || !strings.Contains(err.Error(), says) {
-			t.Errorf("no host answers: %v does not say %q", err, says)
+		assert.ErrorContains(t, err, says, "no host answers")
+	}
+	assert.Zero(t, w.runs(), "the files")
+	(&site{T: t, log: w.log}).nothingLeft()
+}
+
+// A controller dies after it has begun the run of a task and before that did anything. When
+// the task is terminated nothing is there to be removed, and no other run of the task comes:
+// the run has an end in the log all the same.
+func TestTheRunOfATaskThatWasNeverMadeHasAnEnd(t *testing.T) {
+	w := newWorks(t, "hosts: [{name: one, engine: oci}]\n", "oci")
+	w.write("things/keep", "")
+	task := w.task(1, "one", `{plugs: {root: {path: things}}, resources: {a: {type: deployster/file, config: {path: a, content: b}}}}`, nil)
+	w.start(task)
+	require.NoError(t, w.worker.Terminate(t.Context(), task))
+	var begun deploylog.Event
+	for e, err := range w.log.Read(t.Context(), deploylog.Filter{Name: "run-started", Last: 1}) {
+		if begun = e; err != nil {
+			t.Fatal(err)
 		}
 	}
-	if got := w.runs(); got > 0 {
+	begun.Seq, begun.ID, begun.Deployment = 0, "", "01M80NJD8H7FSBE3JBFXTSXRB4"
+	terminated := deploylog.Event{
+		Deployment: "Some/Prod:1@1", Target: record.TaskTarget(task.Environment, task.Revision, task.Host),
+		Name: record.TaskTerminated, Attempt: 1, Data: json.RawMessage(`{"version":1}`),
+	}
+	require.NoError(t, errOf(w.log.Append(t.Context(), terminated, begun)))
+	require.NoError(t, w.worker.Terminate(t.Context(), task))
+	open, err := w.log.InProgress(t.Context(), begun.Target)
+	assert.True(t, err == nil && len(open) == 0, "without an end are %v, %v", open, err)
+}
+
+// A task whose configuration its type does not take can be terminated all the
+// same: it has made nothing. What it only found stays.
+func TestATaskThatMadeNothingIsTerminatedWithoutBeingAsked(t *testing.T) {
+	w := newWorks(t, "hosts: [{name: antworker001, engine: oci}]", "oci")
+	w.write("files/found", "here")
+	const files = `
+plugs: {root: {path: files}}
+resources:
+  found: {type: deployster/file, config: {path: found, content: here}}
+  made: {type: deployster/file, dependencies: {found: found}, config: {path: "{{ path }}", content: new}}
+`
+	bad := w.task(2, "antworker001", files, map[string]any{"path": "../outside"})
+	require.ErrorContains(t, errOf(w.worker.Start(t.Context(), bad)), "stay below it", "it was started")
+	w.terminate(bad)
+	for range 7 {
+		require.Error(t, errOf(w.worker.Start(t.Context(), bad)), "it was started")
+	}
+	if got := w.runs(); got != 5+1 { // and the work directories of the processes that are kept
 		t.Errorf("the files of %d runs are kept", got)
 	}
-	(&site{T: t, log: w.log}).nothingLeft()
+	good := w.task(1, "antworker001", files, map[string]any{"path": "made"})
+	w.start(good)
+	w.terminate(good)
+	kept, err := os.ReadDir(filepath.Join(w.dir, "files"))
+	assert.True(t, err == nil && len(kept) == 1 && kept[0].Name() == "found", "there is %v, %v", kept, err)
+}
+
+// What Docker starts again runs whenever one looks, and still is seen to have ended.
+func TestATaskThatEndsByItselfIsSeenToHave(t *testing.T) {
+	w := newWebs(t)
+	w.write(w.health(1), "")
+	one := w.task(1, "antworker001", strings.Replace(web, `restart: "no"`, `restart: always`, 1), map[string]any{"image": w.image, "socket": strings.TrimPrefix(w.engine.Address(), "unix://")})
+	w.start(one)
+	seen := func(restarts int) tasks.ProbeResult {
+		for {
+			o := w.worker.Observe(t.Context(), one)
+			require.True(t, o.Restarts != nil && *o.Restarts <= restarts, "it is %+v, want %d restarts", o, restarts)
+			if o.Health == tasks.Healthy && *o.Restarts == restarts {
+				return o
+			}
+		}
+	}
+	for restarts := range 3 {
+		o := seen(restarts)
+		assert.Equal(t, (restarts > 0), strings.Contains(o.Restarted, "web ended by itself"), "after %d restarts it says %q", restarts, o.Restarted)
+		got, err := w.docker.ContainerInspect(t.Context(), one.Name(), client.ContainerInspectOptions{})
+		if err == nil && restarts < 2 { // by hand it would have been somebody's wish
+			err = syscall.Kill(got.Container.State.Pid, syscall.SIGKILL)
+		}
+		require.NoError(t, err)
+	}
+	w.terminate(one)
 }

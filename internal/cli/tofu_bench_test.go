@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/deployster-go/deployster/engine/enginetest"
+	"github.com/deployster-go/deployster/internal/must"
 )
 
 // rival is a directory with the same resources for both programs: m.yaml and main.tf.
@@ -38,7 +39,6 @@ func newRival(b *testing.B) *rival {
 }
 
 func (r *rival) write(name, text string) {
-	r.Helper()
 	path := filepath.Join(r.dir, name)
 	require.NoError(r, os.MkdirAll(filepath.Dir(path), 0o700))
 	require.NoError(r, os.WriteFile(path, []byte(text), 0o600))
@@ -53,9 +53,7 @@ func (r *rival) run(row string, code int, program string, args ...string) {
 	started := time.Now()
 	out, err := cmd.CombinedOutput()
 	took := time.Since(started)
-	if err != nil && cmd.ProcessState == nil {
-		r.Fatal(err)
-	}
+	require.True(r, err == nil || cmd.ProcessState != nil, "%v", err)
 	if cmd.ProcessState.ExitCode() != code {
 		r.Fatalf("%s %s: %v\n%s", filepath.Base(program), strings.Join(args, " "), err, out[max(0, len(out)-4000):])
 	}
@@ -176,17 +174,13 @@ func BenchmarkContainersAgainstTofu(b *testing.B) {
 
 // loadIdle loads an image whose program waits to be told to end.
 func loadIdle(b *testing.B, ref string) {
-	b.Helper()
 	program := filepath.Join(b.TempDir(), "idle")
 	require.NoError(b, build(program, "./testdata/idle"))
-	image, err := enginetest.BuildImage(enginetest.ImageSpec{Binary: program, Entrypoint: []string{"/idle"}})
-	require.NoError(b, err)
-	tar, err := enginetest.ImageTar(ref, image)
-	require.NoError(b, err)
+	image := must.Get(enginetest.BuildImage(enginetest.ImageSpec{Binary: program, Entrypoint: []string{"/idle"}}))(b)
+	tar := must.Get(enginetest.ImageTar(ref, image))(b)
 	cmd := exec.Command("docker", "load")
 	cmd.Stdin = bytes.NewReader(tar)
-	if out, err := cmd.CombinedOutput(); err != nil {
-		b.Fatalf("%v\n%s", err, out)
-	}
+	out, err := cmd.CombinedOutput()
+	require.NoError(b, err, "%v\n%s", err, out)
 	b.Cleanup(func() { _ = exec.Command("docker", "image", "rm", "--force", ref).Run() })
 }

@@ -43,21 +43,16 @@ func TestARunIsTraced(t *testing.T) {
 	defer collector.Close()
 	s := newSite(t, "  a: {type: ONE-SHOT, config: {value: one}}")
 	apply := func(endpoint string) string {
-		t.Helper()
 		c := exec.Command(binary, "apply", "m.yaml", "--confirm", "NO")
 		c.Dir, c.Env = s.dir, append(os.Environ(), "OTEL_EXPORTER_OTLP_ENDPOINT="+endpoint, "OTEL_TRACES_SAMPLER=always_on")
 		began := time.Now()
 		out, err := c.CombinedOutput()
-		if err != nil || time.Since(began) > 2*time.Minute {
-			t.Errorf("%s: %v after %s\n%s", endpoint, err, time.Since(began), out)
-		}
+		assert.True(t, err == nil && time.Since(began) <= 2*time.Minute, "%s: %v after %s\n%s", endpoint, err, time.Since(began), out)
 		return string(out)
 	}
 	out := apply("")
 	mu.Lock()
-	if strings.Contains(out, "spans") || len(names) > 0 {
-		t.Errorf("nobody asked for spans: %v\n%s", names, out)
-	}
+	assert.True(t, !strings.Contains(out, "spans") && len(names) == 0, "nobody asked for spans: %v\n%s", names, out)
 	mu.Unlock()
 	for _, do := range []func() error{func() error { return os.RemoveAll(s.dir + "/things") }, func() error { return os.Mkdir(s.dir+"/things", 0o700) }} {
 		require.NoError(t, do())
@@ -65,13 +60,10 @@ func TestARunIsTraced(t *testing.T) {
 	apply(collector.URL)
 	mu.Lock()
 	for _, name := range []string{"apply", "resource a", "container state"} {
-		if names[name] == 0 {
-			t.Errorf("there is no span %q among %v", name, names)
-		}
+		assert.NotZero(t, names[name], "there is no span %q among %v", name, names)
 	}
 	mu.Unlock()
 	collector.Close()
-	if out := apply(collector.URL); strings.Count(out, "note: spans are not sent") != 1 {
-		t.Errorf("it is not said that nobody takes spans:\n%s", out)
-	}
+	out = apply(collector.URL)
+	assert.Equal(t, 1, strings.Count(out, "note: spans are not sent"), "it is not said that nobody takes spans:\n%s", out)
 }

@@ -53,9 +53,7 @@ func TestTheNextRevisionEntersWhenWhatAKilledSchedulerLeftHasEnded(t *testing.T)
 		}
 	}
 	ended, next := slices.Index(names, "action-finished-successfully"), slices.Index(names, "pipeline-steps-ended")
-	if ended < 0 || next < ended || !slices.Equal(names[next+1:next+2], []string{"stage-started"}) {
-		t.Errorf("the log tells %q", names)
-	}
+	assert.True(t, ended >= 0 && next >= ended && slices.Equal(names[next+1:next+2], []string{"stage-started"}), "the log tells %q", names)
 }
 
 // entered is how many revisions have entered the stage.

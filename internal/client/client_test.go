@@ -31,6 +31,7 @@ import (
 	"github.com/deployster-go/deployster/deploylog/logtest"
 	"github.com/deployster-go/deployster/internal/client"
 	"github.com/deployster-go/deployster/internal/identity"
+	"github.com/deployster-go/deployster/internal/must"
 	"github.com/deployster-go/deployster/internal/objects"
 	"github.com/deployster-go/deployster/internal/server"
 	"github.com/deployster-go/deployster/pipeline"
@@ -38,13 +39,11 @@ import (
 
 // serve serves a log to an admin whose name is ada.
 func serve(t testing.TB, log deploylog.Log, store objects.Store) (url string) {
-	t.Helper()
 	return serveOn(t, log, store, nil)
 }
 
 // serveOn is serve with an inventory.
 func serveOn(t testing.TB, log deploylog.Log, store objects.Store, hosts server.Hosts) (url string) {
-	t.Helper()
 	return listen(t, handler(log, store, hosts)).URL
 }
 
@@ -59,7 +58,6 @@ func handler(log deploylog.Log, store objects.Store, hosts server.Hosts) http.Ha
 
 // listen serves a handler until the test ends.
 func listen(t testing.TB, h http.Handler) *httptest.Server {
-	t.Helper()
 	s := httptest.NewServer(h)
 	t.Cleanup(func() {
 		s.CloseClientConnections() // those that follow the log
@@ -70,18 +68,13 @@ func listen(t testing.TB, h http.Handler) *httptest.Server {
 
 // connect returns a client of a server that answers as it is told.
 func connect(t testing.TB, answer http.HandlerFunc) *client.Client {
-	t.Helper()
-	c, err := client.New(client.Options{Server: listen(t, answer).URL})
-	require.NoError(t, err)
+	c := must.Get(client.New(client.Options{Server: listen(t, answer).URL}))(t)
 	return c
 }
 
 func open(t testing.TB, url string) *client.Log {
-	t.Helper()
-	c, err := client.New(client.Options{Server: url})
-	require.NoError(t, err)
-	log, err := c.Open(t.Context())
-	require.NoError(t, err)
+	c := must.Get(client.New(client.Options{Server: url}))(t)
+	log := must.Get(c.Open(t.Context()))(t)
 	t.Cleanup(func() { _ = log.Close() })
 	return log
 }
@@ -135,11 +128,9 @@ func TestNothingIsAppendedThroughAServer(t *testing.T) {
 
 func TestObjectsAreKeptAndReadThroughAServer(t *testing.T) {
 	here := objects.In(t.TempDir(), nil)
-	c, err := client.New(client.Options{Server: serve(t, logtest.NewMemory().Open(), here)})
-	require.NoError(t, err)
+	c := must.Get(client.New(client.Options{Server: serve(t, logtest.NewMemory().Open(), here)}))(t)
 	far := objects.Via(c.Objects())
-	hash, err := far.Keep([]byte("a text"))
-	require.NoError(t, err)
+	hash := must.Get(far.Keep([]byte("a text")))(t)
 	for _, store := range []objects.Store{here, far} {
 		text, err := store.Load(hash)
 		require.NoError(t, err)
@@ -147,13 +138,9 @@ func TestObjectsAreKeptAndReadThroughAServer(t *testing.T) {
 		_, err = store.Load(strings.Repeat("0", 64))
 		assert.ErrorContains(t, err, objects.ErrMissing.Error())
 	}
-	made, err := far.MakeSalt()
-	require.NoError(t, err)
-	salt, err := here.Salt()
-	require.NoError(t, err)
-	assert.Equal(t, made, salt)
-	_, err = far.Keep(make([]byte, objects.MaxSize+1))
-	assert.Error(t, err, "an object that is too large is kept")
+	made := must.Get(far.MakeSalt())(t)
+	assert.Equal(t, made, must.Get(here.Salt())(t))
+	assert.Error(t, errOf(far.Keep(make([]byte, objects.MaxSize+1))), "an object that is too large is kept")
 	wrong := c.Objects()
 	assert.Error(t, wrong.Keep(strings.Repeat("0", 64), []byte("another text")), "a content is kept under the digest of another one")
 }
@@ -161,8 +148,7 @@ func TestObjectsAreKeptAndReadThroughAServer(t *testing.T) {
 // A server that is not to be trusted does not get an object taken for another one.
 func TestAnObjectThatIsAnotherOneIsRefused(t *testing.T) {
 	c := connect(t, func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("altered")) })
-	_, err := objects.Via(c.Objects()).Load(objects.Hash([]byte("a text")))
-	assert.Error(t, err)
+	assert.Error(t, errOf(objects.Via(c.Objects()).Load(objects.Hash([]byte("a text")))))
 }
 
 func TestATokenIsNotSentInTheClear(t *testing.T) {
@@ -192,10 +178,8 @@ func TestARedirectionGetsNoToken(t *testing.T) {
 	asked := make(chan string, 1)
 	elsewhere := listen(t, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { asked <- r.Header.Get("Authorization") }))
 	s := listen(t, http.RedirectHandler(elsewhere.URL, http.StatusTemporaryRedirect))
-	c, err := client.New(client.Options{Server: s.URL, Token: "dpl_secret"})
-	require.NoError(t, err)
-	_, err = c.Open(t.Context())
-	assert.ErrorContains(t, err, "is the address right?")
+	c := must.Get(client.New(client.Options{Server: s.URL, Token: "dpl_secret"}))(t)
+	assert.ErrorContains(t, errOf(c.Open(t.Context())), "is the address right?")
 	assert.Empty(t, asked, "it was followed")
 }
 
@@ -240,8 +224,7 @@ func TestMoreThanThereIsIsNotReadOn(t *testing.T) {
 // A command whose answer was cut off is sent again, and recorded once.
 func TestACommandOutlivesACutConnection(t *testing.T) {
 	log := logtest.NewMemory().Open()
-	_, err := log.Append(t.Context(), definedPipeline())
-	require.NoError(t, err)
+	require.NoError(t, errOf(log.Append(t.Context(), definedPipeline())))
 	h := handler(log, objects.Store{}, nil)
 	var cut atomic.Int32
 	s := listen(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -251,8 +234,7 @@ func TestACommandOutlivesACutConnection(t *testing.T) {
 		}
 		h.ServeHTTP(w, r)
 	}))
-	events, err := open(t, s.URL).Command(t.Context(), identity.Pipelines, "one", pipeline.PausePipeline{Reason: "why"}, 0)
-	require.NoError(t, err)
+	events := must.Get(open(t, s.URL).Command(t.Context(), identity.Pipelines, "one", pipeline.PausePipeline{Reason: "why"}, 0))(t)
 	require.Len(t, events, 1)
 	assert.Equal(t, "pipeline-paused", events[0].Name)
 	recorded := 0
@@ -291,19 +273,16 @@ func TestAServerIsItselfHoweverItIsWritten(t *testing.T) {
 		{"unix:/run/deployster/socket", "unix:/run/other/socket", false},
 		{"unix:/run/deployster/socket", "http://socket", false},
 	} {
-		s, err := client.New(client.Options{Server: c.one})
-		require.NoError(t, err)
+		s := must.Get(client.New(client.Options{Server: c.one}))(t)
 		assert.Equal(t, c.same, s.Is(c.other), "%q is %q", c.one, c.other)
 	}
 }
 
 // Who is known by a certificate shows it to the server that asks for one.
 func TestACertificateIsShown(t *testing.T) {
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	require.NoError(t, err)
+	key := must.Get(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))(t)
 	of := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "ada"}, NotAfter: time.Now().Add(time.Hour)}
-	made, err := x509.CreateCertificate(rand.Reader, of, of, key.Public(), key)
-	require.NoError(t, err)
+	made := must.Get(x509.CreateCertificate(rand.Reader, of, of, key.Public(), key))(t)
 	shown := make(chan string, 1)
 	s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		shown <- r.TLS.PeerCertificates[0].Subject.CommonName
@@ -312,13 +291,13 @@ func TestACertificateIsShown(t *testing.T) {
 	s.TLS = &tls.Config{ClientAuth: tls.RequireAnyClientCert}
 	s.StartTLS()
 	defer s.Close()
-	c, err := client.New(client.Options{Server: s.URL, Certificate: &tls.Certificate{Certificate: [][]byte{made}, PrivateKey: key}})
-	require.NoError(t, err)
+	c := must.Get(client.New(client.Options{Server: s.URL, Certificate: &tls.Certificate{Certificate: [][]byte{made}, PrivateKey: key}}))(t)
 	trusted := filepath.Join(t.TempDir(), "ca.pem")
 	require.NoError(t, os.WriteFile(trusted, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.Certificate().Raw}), 0o600))
 	t.Setenv("SSL_CERT_FILE", trusted) // a process reads it once: no other test of this package verifies a server
-	_, err = c.Open(t.Context())
-	require.Error(t, err, "the server is no server")
+	require.Error(t, errOf(c.Open(t.Context())), "the server is no server")
 	require.NotEmpty(t, shown, "no certificate is shown")
 	assert.Equal(t, "ada", <-shown, "the certificate of")
 }
+
+func errOf[T any](_ T, err error) error { return err }

@@ -24,6 +24,7 @@ import (
 	"github.com/deployster-go/deployster/deploylog/snapshotfile"
 	"github.com/deployster-go/deployster/deploylog/sqlite"
 	"github.com/deployster-go/deployster/internal/client"
+	"github.com/deployster-go/deployster/internal/must"
 	"github.com/deployster-go/deployster/internal/objects"
 	"github.com/deployster-go/deployster/internal/query"
 	"github.com/deployster-go/deployster/internal/query/querytest"
@@ -34,9 +35,7 @@ import (
 // longLog is a log of so many events at least: a pipeline and an environment with hundreds of
 // hosts, runs besides, and a pipeline that promotes.
 func longLog(tb testing.TB, hosts, events int) *sqlite.Log {
-	tb.Helper()
-	log, err := sqlite.Open(context.Background(), filepath.Join(tb.TempDir(), "log.db"), sqlite.Options{})
-	require.NoError(tb, err)
+	log := must.Get(sqlite.Open(context.Background(), filepath.Join(tb.TempDir(), "log.db"), sqlite.Options{}))(tb)
 	tb.Cleanup(func() { _ = log.Close() })
 	all := querytest.Large(hosts, 14)
 	for i := range all {
@@ -47,8 +46,7 @@ func longLog(tb testing.TB, hosts, events int) *sqlite.Log {
 	}
 	for len(all) > 0 {
 		n := min(len(all), 5000)
-		_, err := log.Append(tb.Context(), all[:n]...)
-		require.NoError(tb, err)
+		require.NoError(tb, errOf(log.Append(tb.Context(), all[:n]...)))
 		all = all[n:]
 	}
 	d, err := definition.Parse("promote.yaml", []byte("pipeline: promotes\npromotion: {policy: single}\nstages:\n  - name: test\n    environment: shop/prod\n  - name: prod\n    environment: shop/next\n"))
@@ -72,7 +70,6 @@ type answers struct {
 
 // asked folds a log as the commands do.
 func asked(tb testing.TB, log deploylog.Log) (a answers) {
-	tb.Helper()
 	p, e, b, l := query.NewPipelines(log, time.Now), query.NewEnvironments(log, time.Now), query.NewBuilds(log, time.Now), promotions.NewReader(log, time.Now)
 	for _, follow := range []func(context.Context, int64) error{p.Follow, e.Follow, b.Follow, l.Follow} {
 		require.NoError(tb, follow(tb.Context(), 0))
@@ -109,8 +106,7 @@ func TestALongLogIsNotReadWholeThroughAServer(t *testing.T) {
 		t.Errorf("through the server\n%+v\nbeside the log\n%+v", got, want)
 	}
 	assert.Zero(t, through.read.Load(), "events that are read though snapshots have them")
-	_, err := log.Append(t.Context(), deploylog.Event{Deployment: "later", Target: "run/web.yaml", Name: "run-started"})
-	require.NoError(t, err)
+	require.NoError(t, errOf(log.Append(t.Context(), deploylog.Event{Deployment: "later", Target: "run/web.yaml", Name: "run-started"})))
 	assert.Equal(t, want.heads[0]+1, asked(t, through).heads[0])
 	assert.EqualValues(t, 4, through.read.Load(), "events that are read after one more, by four readers")
 	assert.Error(t, through.KeepSnapshot(t.Context(), "pipelines", deploylog.Snapshot{}), "a client has put a snapshot beside the log")
@@ -119,8 +115,7 @@ func TestALongLogIsNotReadWholeThroughAServer(t *testing.T) {
 // hostile passes on what a server answers but for its snapshots.
 func hostile(t *testing.T, behind string, snapshot func(w http.ResponseWriter, answer *http.Response, text []byte)) string {
 	t.Helper()
-	to, err := url.Parse(behind)
-	require.NoError(t, err)
+	to := must.Get(url.Parse(behind))(t)
 	proxy := httputil.NewSingleHostReverseProxy(to)
 	s := listen(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !bytes.HasPrefix([]byte(r.URL.Path), []byte("/v1/log/snapshots/")) {
@@ -158,9 +153,7 @@ func TestASnapshotThatIsOfNoUseCostsTimeAlone(t *testing.T) {
 		"of another log": func(w http.ResponseWriter, _ *http.Response, text []byte) {
 			_, s, ok := snapshotfile.Decode(text)
 			other, err := snapshotfile.Encode(snapshotfile.Origin{Log: "another"}, s)
-			if !ok || err != nil {
-				t.Error(ok, err)
-			}
+			assert.True(t, ok && err == nil, "%v %v", ok, err)
 			_, _ = w.Write(other)
 		},
 		"a page":       func(w http.ResponseWriter, _ *http.Response, _ []byte) { _, _ = io.WriteString(w, "<html>") },
@@ -194,13 +187,9 @@ func TestWhatMakesProgressIsNotCutOff(t *testing.T) {
 			<-time.After(idle / 12) // as a slow network does
 		}
 	}))
-	c, err := client.New(client.Options{Server: s.URL, Idle: idle})
-	require.NoError(t, err)
+	c := must.Get(client.New(client.Options{Server: s.URL, Idle: idle}))(t)
 	var stalled sync.WaitGroup
-	stalled.Go(func() {
-		_, err := c.Objects().Load("stalls")
-		assert.ErrorContains(t, err, "nothing has been sent for 5s")
-	})
+	stalled.Go(func() { assert.ErrorContains(t, errOf(c.Objects().Load("stalls")), "nothing has been sent for 5s") })
 	got, err := c.Objects().Load("slow") // which takes longer as a whole
 	assert.NoError(t, err)
 	assert.Equal(t, content, got)

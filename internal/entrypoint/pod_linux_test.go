@@ -32,13 +32,10 @@ type said struct {
 // talk is a caller that calls so often, gives an input, and reads everything. One that dies
 // closes the input before it has read how the program ended.
 func talk(t *testing.T, argv []string, calls int, dies bool, input func(io.Writer)) (heard said) {
-	t.Helper()
 	heard.ended = -1
 	shim, stdin, out, errs := start(t, argv...)
 	for range calls {
-		if err := entrypoint.KeepAlive(stdin); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, entrypoint.KeepAlive(stdin))
 	}
 	input(stdin)
 	if !dies {
@@ -62,9 +59,8 @@ func talk(t *testing.T, argv []string, calls int, dies bool, input func(io.Write
 		}
 		return nil
 	}
-	if _, err := (&entrypoint.Receiver{Take: take}).Write(out.Bytes()); err != nil {
-		t.Errorf("the shim says %.100q: %v", out, err)
-	}
+	_, err := (&entrypoint.Receiver{Take: take}).Write(out.Bytes())
+	assert.NoError(t, err, "the shim says %.100q", out)
 	heard.code = shim.ProcessState.ExitCode()
 	return heard
 }
@@ -132,9 +128,8 @@ func TestTheShimOfAPodSaysWhyThereIsNoProgram(t *testing.T) {
 			t.Errorf("%s: %+v; want %q", name, heard, c.says)
 		}
 	}
-	if _, err := os.Stat(ran); err == nil {
-		t.Error("a program ran that was not to")
-	}
+	_, err := os.Stat(ran)
+	assert.Error(t, err, "a program ran that was not to")
 }
 
 // However what a shim says is cut into pieces, it is taken apart into the same messages.
@@ -154,9 +149,8 @@ func TestMessagesArriveHoweverTheyAreCut(t *testing.T) {
 		}}
 		for len(all) > 0 {
 			n := rapid.IntRange(1, len(all)).Draw(t, "piece")
-			if written, err := r.Write(all[:n]); err != nil || written != n {
-				t.Fatalf("wrote %d of %d: %v", written, n, err)
-			}
+			written, err := r.Write(all[:n])
+			require.True(t, err == nil && written == n, "wrote %d of %d: %v", written, n, err)
 			all = all[n:]
 		}
 		require.True(t, slices.Equal(got, want), "took %q, want %q", got, want)
@@ -182,13 +176,10 @@ func FuzzMessages(f *testing.F) {
 
 // archive is a tar; files have the text "text", as far as they have one.
 func archive(t *testing.T, headers ...tar.Header) string {
-	t.Helper()
 	var packed bytes.Buffer
 	w := tar.NewWriter(&packed)
 	for _, h := range headers {
-		if err := w.WriteHeader(&h); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, w.WriteHeader(&h))
 		if h.Size > 0 {
 			_, _ = io.WriteString(w, "text")
 		}
@@ -198,12 +189,9 @@ func archive(t *testing.T, headers ...tar.Header) string {
 }
 
 func preparing(t *testing.T) (dir string, p entrypoint.Prepare) {
-	t.Helper()
 	dir = t.TempDir()
 	p = entrypoint.Prepare{Idle: time.Minute, Shim: filepath.Join(dir, "shim"), Files: filepath.Join(dir, "files")}
-	if err := os.Mkdir(p.Files, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.Mkdir(p.Files, 0o700))
 	return dir, p
 }
 
@@ -213,19 +201,15 @@ func TestAPodIsPreparedWithTheShimAndFiles(t *testing.T) {
 		tar.Header{Name: "0/", Typeflag: tar.TypeDir, Mode: 0o555}, tar.Header{Name: "0/file", Typeflag: tar.TypeReg, Mode: 0o640, Size: 4},
 		tar.Header{Name: "0/link", Typeflag: tar.TypeSymlink, Linkname: "file"}, tar.Header{Name: "1", Typeflag: tar.TypeReg, Mode: 0o600},
 	)
-	if heard := talk(t, prepare.Arguments(), 1, false, framed(packed)); heard.code != 0 || heard.answers != 1 || heard.refused != "" {
-		t.Fatalf("heard %+v", heard)
-	}
+	heard := talk(t, prepare.Arguments(), 1, false, framed(packed))
+	require.True(t, heard.code == 0 && heard.answers == 1 && heard.refused == "", "heard %+v", heard)
 	content, err := os.ReadFile(filepath.Join(prepare.Files, "0", "link"))
 	assert.True(t, err == nil && string(content) == "text", "the file says %q (%v)", content, err)
 	for file, mode := range map[string]os.FileMode{"files/0": os.ModeDir | 0o555, "files/0/file": 0o640, "files/1": 0o600, "shim": 0o755} {
-		if info, err := os.Stat(filepath.Join(dir, file)); err != nil || info.Mode() != mode {
-			t.Errorf("%s is %v (%v), want %s", file, info, err, mode)
-		}
+		info, err := os.Stat(filepath.Join(dir, file))
+		assert.True(t, err == nil && info.Mode() == mode, "%s is %v (%v), want %s", file, info, err, mode)
 	}
-	if err := os.Chmod(filepath.Join(prepare.Files, "0"), 0o700); err != nil {
-		t.Error(err)
-	}
+	assert.NoError(t, os.Chmod(filepath.Join(prepare.Files, "0"), 0o700))
 }
 
 func TestFilesOfAPodStayWhereTheyAreToBe(t *testing.T) {
@@ -241,9 +225,8 @@ func TestFilesOfAPodStayWhereTheyAreToBe(t *testing.T) {
 		dir, prepare := preparing(t)
 		heard := talk(t, prepare.Arguments(), 1, false, framed(archive(t, headers...)))
 		assert.True(t, heard.code == entrypoint.Failed && strings.Contains(heard.refused, "receive files"), "%s: heard %+v", name, heard)
-		if left, err := os.ReadDir(dir); err != nil || len(left) != 2 {
-			t.Errorf("%s: left %v (%v)", name, left, err)
-		}
+		left, err := os.ReadDir(dir)
+		assert.True(t, err == nil && len(left) == 2, "%s: left %v (%v)", name, left, err)
 	}
 	// An input that is cut short is no whole one, though its tar is.
 	_, prepare := preparing(t)
@@ -258,7 +241,6 @@ func TestRolesOfPodsAreArgumentsAlone(t *testing.T) {
 	pod := entrypoint.Pod{Idle: time.Second, User: "a\"b"}
 	argv := pod.Arguments()
 	var back entrypoint.Pod
-	if err := json.Unmarshal([]byte(argv[2]), &back); err != nil || back != pod {
-		t.Errorf("%q is %+v, %v", argv, back, err)
-	}
+	err := json.Unmarshal([]byte(argv[2]), &back)
+	assert.True(t, err == nil && back == pod, "%q is %+v, %v", argv, back, err)
 }

@@ -12,8 +12,10 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/deployster-go/deployster/internal/entrypoint"
+	"github.com/deployster-go/deployster/internal/must"
 )
 
 // The test binary is the shim, and the program behind it.
@@ -31,48 +33,34 @@ func TestMain(m *testing.M) {
 }
 
 func self(t *testing.T) string {
-	t.Helper()
-	path, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	path := must.Get(os.Executable())(t)
 	return path
 }
 
 // await starts a shim that awaits the first byte of input before argv: a mark, the
 // program and its arguments.
 func await(t *testing.T, argv ...string) (shim *exec.Cmd, stdin io.WriteCloser, stdout, stderr *bytes.Buffer) {
-	t.Helper()
 	return start(t, append([]string{entrypoint.Word, "await"}, argv...)...)
 }
 
 // awaitWhole starts a shim that awaits a whole input before the program argv.
 func awaitWhole(t *testing.T, idle time.Duration, argv ...string) (shim *exec.Cmd, stdin io.WriteCloser, stdout, stderr *bytes.Buffer) {
-	t.Helper()
 	return start(t, append(entrypoint.AwaitWhole("mark", idle), argv...)...)
 }
 
 func start(t *testing.T, argv ...string) (shim *exec.Cmd, stdin io.WriteCloser, stdout, stderr *bytes.Buffer) {
-	t.Helper()
 	stdout, stderr = &bytes.Buffer{}, &bytes.Buffer{}
 	shim = exec.CommandContext(t.Context(), self(t), argv...)
 	shim.Stdout, shim.Stderr = stdout, stderr
-	stdin, err := shim.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := shim.Start(); err != nil {
-		t.Fatal(err)
-	}
+	stdin = must.Get(shim.StdinPipe())(t)
+	require.NoError(t, shim.Start())
 	return shim, stdin, stdout, stderr
 }
 
 func TestTheProgramGetsEveryByte(t *testing.T) {
 	shim, stdin, stdout, stderr := await(t, "mark", self(t), "program", "two words", "")
 	sent := strings.Repeat("0123456789abcde\n", 1<<16)
-	if _, err := io.WriteString(stdin, sent); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(io.WriteString(stdin, sent))(t)
 	_ = stdin.Close()
 	_ = shim.Wait()
 	want := fmt.Sprintf("%q \n", []string{self(t), "program", "two words", ""}) + sent
@@ -89,16 +77,13 @@ func TestTheProgramIsFoundInPath(t *testing.T) {
 	_, _ = io.WriteString(stdin, "x")
 	_ = stdin.Close()
 	_ = shim.Wait()
-	if want := fmt.Sprintf("%q passed on\nx", []string{name, "program"}); stdout.String() != want {
-		t.Errorf("stdout %q, want %q; stderr %q", stdout, want, stderr)
-	}
+	want := fmt.Sprintf("%q passed on\nx", []string{name, "program"})
+	assert.Equal(t, want, stdout.String(), "stdout %q, want %q; stderr %q", stdout, want, stderr)
 }
 
 func TestTheProgramDoesNotRun(t *testing.T) {
 	text := filepath.Join(t.TempDir(), "text")
-	if err := os.WriteFile(text, []byte("no program\n"), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(text, []byte("no program\n"), 0o755))
 	for _, c := range []struct {
 		name  string
 		argv  []string
@@ -118,9 +103,8 @@ func TestTheProgramDoesNotRun(t *testing.T) {
 			_, _ = io.WriteString(stdin, c.stdin)
 			_ = stdin.Close()
 			_ = shim.Wait()
-			if shim.ProcessState.ExitCode() != entrypoint.Failed || stdout.Len() > 0 {
-				t.Errorf("%s, stdout %q", shim.ProcessState, stdout)
-			}
+			require.Equal(t, entrypoint.Failed, shim.ProcessState.ExitCode())
+			assert.Zero(t, stdout.Len(), "%s, stdout %q", shim.ProcessState, stdout)
 			for _, text := range c.says {
 				assert.True(t, strings.Contains(stderr.String(), text), "stderr %q does not say %q", stderr, text)
 			}
@@ -132,9 +116,7 @@ func TestTheProgramGetsItsWholeInputOrDoesNotRun(t *testing.T) {
 	for _, size := range []int{0, 1, 1000, 64 << 10, 1 << 20} {
 		sent := strings.Repeat("x", size)
 		var framed bytes.Buffer
-		if err := entrypoint.Send(&framed, strings.NewReader(sent), true, func() error { return nil }); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, entrypoint.Send(&framed, strings.NewReader(sent), true, func() error { return nil }))
 		for _, cut := range []int{0, 1, 4, 5, framed.Len() / 2, framed.Len() - 4, framed.Len() - 1, framed.Len()} {
 			if cut > framed.Len() {
 				continue

@@ -1,20 +1,23 @@
 package entrypoint
 
 import (
+	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
+
+	"github.com/deployster-go/deployster/internal/must"
 )
 
 func TestFilesOfAnImageAreReadWithinIt(t *testing.T) {
 	outside := filepath.Join(t.TempDir(), "outside")
-	if err := os.WriteFile(outside, []byte("outside"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(outside, []byte("outside"), 0o600))
 	for _, c := range []struct {
 		name    string
 		make    func(root string) error // of root/etc/passwd
@@ -49,16 +52,9 @@ func TestFilesOfAnImageAreReadWithinIt(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			root := t.TempDir()
-			if err := os.Mkdir(root+"/etc", 0o700); err != nil {
-				t.Fatal(err)
-			}
-			if err := c.make(root); err != nil {
-				t.Fatal(err)
-			}
-			opened, err := os.Open(root)
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, os.Mkdir(root+"/etc", 0o700))
+			require.NoError(t, c.make(root))
+			opened := must.Get(os.Open(root))(t)
 			defer func() { _ = opened.Close() }()
 			content, err := readWithin(opened, "etc/passwd")
 			if c.refused != "" {
@@ -80,14 +76,22 @@ func TestLastErrorOfALog(t *testing.T) {
 		"JSON of some kind": {`[1,2]`, ""},
 	} {
 		file := filepath.Join(t.TempDir(), "log")
-		if err := os.WriteFile(file, []byte(c.content), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		if got := LastError(file); got != c.want {
-			t.Errorf("%s: %q, want %q", name, got, c.want)
-		}
+		require.NoError(t, os.WriteFile(file, []byte(c.content), 0o600))
+		assert.Equal(t, c.want, LastError(file), name)
 	}
-	if got := LastError(filepath.Join(t.TempDir(), "none")); got != "" {
-		t.Errorf("of no file: %q", got)
+	assert.Empty(t, LastError(filepath.Join(t.TempDir(), "none")), "of no file")
+}
+
+func TestOnlyWhatAKernelDoesNotKnowNeedsALaterOne(t *testing.T) {
+	for err, want := range map[error]string{
+		unix.ENOSYS:                      "5.11",
+		unix.EINVAL:                      "5.11",
+		fmt.Errorf("x: %w", unix.EINVAL): "5.11",
+		unix.EPERM:                       "",
+	} {
+		var failure *Failure
+		if !errors.As(unsupported("5.11", "do it", err), &failure) || failure.Linux != want || failure.Error() != "do it: "+err.Error() {
+			t.Errorf("%v: %+v, want Linux %q", err, failure, want)
+		}
 	}
 }

@@ -36,7 +36,6 @@ var noon = time.Date(2030, 1, 1, 12, 0, 0, 0, time.UTC)
 
 // logOf is a log with an event each second, written "DEPLOYMENT TARGET EVENT DATA".
 func logOf(t testing.TB, lines ...string) deploylog.Log {
-	t.Helper()
 	log := logtest.NewMemory().Open()
 	for i, line := range lines {
 		parts := append(strings.SplitN(line, " ", 4), "{}")
@@ -72,7 +71,6 @@ func story(t testing.TB) deploylog.Log {
 }
 
 func golden(t *testing.T, name string, is []byte) {
-	t.Helper()
 	path := filepath.Join("testdata", name)
 	if *update {
 		require.NoError(t, os.WriteFile(path, is, 0o600))
@@ -104,7 +102,6 @@ type span struct {
 
 // spans are what is exported, all of whose ids and times are as OTLP has them.
 func spans(t testing.TB, log deploylog.Log, f export.Filter) []span {
-	t.Helper()
 	var out bytes.Buffer
 	require.NoError(t, export.OTLP(t.Context(), log, f, "1", &out))
 	var all []span
@@ -219,16 +216,12 @@ func TestWhateverTheLogHoldsCanBeRead(t *testing.T) {
 			of := fmt.Sprint(e.Deployment, e.Target, e.Name)
 			seen[of]++
 			e.Attempt = seen[of]
-			if _, err := log.Append(context.Background(), e); err != nil {
-				r.Fatal(err)
-			}
+			require.NoError(r, errOf(log.Append(context.Background(), e)))
 			n++
 		}
 		known := map[string]bool{}
 		for _, s := range spans(t, log, export.Filter{}) {
-			if known[s.SpanID] {
-				r.Fatalf("two spans have the id %s", s.SpanID)
-			}
+			require.False(r, known[s.SpanID], "two spans have the id %s", s.SpanID)
 			known[s.SpanID] = true
 		}
 		var out bytes.Buffer

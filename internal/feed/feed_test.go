@@ -60,7 +60,6 @@ func newFeed(events, bytes int) (*counted, *feed.Feed) {
 }
 
 func appendTo(t testing.TB, log deploylog.Log, n int, data string) {
-	t.Helper()
 	head := int64(0)
 	for e := range log.Read(context.Background(), deploylog.Filter{Last: 1}) {
 		head = e.Seq
@@ -127,9 +126,8 @@ func TestAllWhoFollowGetEachEventOnceByOneReader(t *testing.T) {
 		}
 		following.Wait()
 		synctest.Wait()
-		if n := log.watching.Load(); n != 0 {
-			t.Errorf("nobody follows, and %d readers read", n)
-		}
+		n = log.watching.Load()
+		assert.True(t, n == 0, "nobody follows, and %d readers read", n)
 	})
 }
 

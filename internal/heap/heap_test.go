@@ -35,9 +35,7 @@ func TestTheFirstIsAlwaysTheLeast(t *testing.T) {
 				require.Equal(t, least, h.Pop(), "popped")
 			},
 			"": func(t *rapid.T) {
-				if len(h) != len(there) || len(h) > 0 && h[0] != slices.Min(there) {
-					t.Fatalf("%v, want %v", h, there)
-				}
+				require.True(t, len(h) == len(there) && (len(h) == 0 || h[0] == slices.Min(there)), "%v, want %v", h, there)
 			},
 		})
 	})

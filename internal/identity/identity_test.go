@@ -25,6 +25,7 @@ import (
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/deploylog/logtest"
 	"github.com/deployster-go/deployster/internal/identity"
+	"github.com/deployster-go/deployster/internal/must"
 )
 
 func TestRolesAndWhereTheyAreFor(t *testing.T) {
@@ -62,11 +63,8 @@ func TestRolesAndWhereTheyAreFor(t *testing.T) {
 
 // known reports whether a text authenticates.
 func known(t *testing.T, tokens *identity.Tokens, text string) bool {
-	t.Helper()
 	who, err := tokens.Identify(t.Context(), text)
-	if err == nil && who.Name != "token ci" || err != nil && !errors.Is(err, identity.ErrUnknown) {
-		t.Errorf("%+v, %v", who, err)
-	}
+	assert.True(t, (err != nil || who.Name == "token ci") && (err == nil || errors.Is(err, identity.ErrUnknown)), "%+v, %v", who, err)
 	return err == nil
 }
 
@@ -77,12 +75,9 @@ func TestATokenAuthenticatesUntilItEnds(t *testing.T) {
 	tokens, other := identity.NewTokens(memory.Open(), clock), identity.NewTokens(memory.Open(), clock)
 	ctx := t.Context()
 	secret, events, err := tokens.Create(ctx, identity.New{Name: "ci", ID: "01A", Grant: identity.Grant{Role: identity.Operator}, Expires: now.Add(time.Hour), By: "ada@vm"})
-	if err != nil || len(events) != 1 {
-		t.Fatal(events, err)
-	}
+	require.True(t, err == nil && len(events) == 1, "%v %v", events, err)
 	wantHidden(t, events[0], secret)
 	knows := func(text string) bool {
-		t.Helper()
 		one, both := known(t, tokens, text), known(t, other, text) // also the process that did not create it
 		assert.Equal(t, both, one, "they do not agree on %q", text)
 		return one
@@ -126,9 +121,8 @@ func TestWhatIsNoTokenIsNotIssued(t *testing.T) {
 		"a pipeline without name":  {Token: "01A", Role: identity.Viewer, Hash: hash, Pipelines: []string{""}},
 		"an end that is past":      {Token: "01A", Role: identity.Viewer, Hash: hash, Expires: now},
 	} {
-		if written, err := tokens.Issue(t.Context(), "ci", i); !errors.Is(err, identity.ErrToken) || len(written) > 0 {
-			t.Errorf("%s: %v, %v", name, written, err)
-		}
+		written, err := tokens.Issue(t.Context(), "ci", i)
+		assert.True(t, errors.Is(err, identity.ErrToken) && len(written) == 0, "%s: %v, %v", name, written, err)
 	}
 	for _, name := range []string{"", "a/b", "a b", "a\tb", strings.Repeat("n", 101)} {
 		assert.ErrorIs(t, errOf(tokens.Issue(t.Context(), name, identity.Issue{Token: "01A", Role: identity.Viewer, Hash: hash})), identity.ErrToken)
@@ -163,16 +157,13 @@ func TestEventsOfTokensThatCannotBeReadAreNone(t *testing.T) {
 		require.NoError(t, err)
 	}
 	tokens := identity.NewTokens(log, time.Now)
-	list, err := tokens.List(t.Context())
-	require.NoError(t, err)
-	assert.Empty(t, list)
+	assert.Empty(t, must.Get(tokens.List(t.Context()))(t))
 	assert.ErrorIs(t, errOf(tokens.Identify(t.Context(), "dpl_a_")), identity.ErrUnknown)
 }
 
 // The system says who has connected; what they say themselves is of no use.
 func TestWhoHasConnectedToASocketIsKnown(t *testing.T) {
-	l, err := net.Listen("unix", filepath.Join(t.TempDir(), "s"))
-	require.NoError(t, err)
+	l := must.Get(net.Listen("unix", filepath.Join(t.TempDir(), "s")))(t)
 	seen := make(chan identity.Peer, 1)
 	s := &http.Server{ConnContext: identity.ConnContext, ReadHeaderTimeout: time.Minute, Handler: http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		p, _ := identity.PeerOf(r.Context())
@@ -183,8 +174,7 @@ func TestWhoHasConnectedToASocketIsKnown(t *testing.T) {
 	c := http.Client{Transport: &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 		return (&net.Dialer{}).DialContext(ctx, "unix", l.Addr().String())
 	}}}
-	answer, err := c.Get("http://socket/")
-	require.NoError(t, err)
+	answer := must.Get(c.Get("http://socket/"))(t)
 	_ = answer.Body.Close()
 	if p := <-seen; p.UID != os.Getuid() || p.User == "" {
 		t.Errorf("%+v, want uid %d", p, os.Getuid())
@@ -199,9 +189,7 @@ func TestLocalUsersHaveTheirRoles(t *testing.T) {
 	for p, want := range map[identity.Peer]identity.Role{{UID: 0, User: "root"}: identity.Admin, {UID: 7, User: "deploy"}: identity.Admin, {UID: 8, User: "ada"}: identity.Operator, {UID: 9, User: "eve"}: identity.Viewer} {
 		r := httptest.NewRequestWithContext(identity.WithPeer(t.Context(), p), http.MethodGet, "/", nil)
 		who, err := a.Identify(r)
-		if err != nil || who.Name != p.User+"@vm" || who.Grants[0].Role != want {
-			t.Errorf("%+v is %+v, %v", p, who, err)
-		}
+		assert.True(t, err == nil && who.Name == p.User+"@vm" && who.Grants[0].Role == want, "%+v is %+v, %v", p, who, err)
 		// A token that is wrong is not made up for by who has connected.
 		for _, header := range []string{"Bearer wrong", "Basic cm9vdDo=", ""} {
 			r.Header.Set("Authorization", header)
@@ -245,9 +233,7 @@ func TestACertificateThatExpiresIsNoneOnAConnectionThatStaysOpen(t *testing.T) {
 
 // issue makes a certificate of a name, by an authority or by itself.
 func issue(t *testing.T, name string, by *x509.Certificate, with *ecdsa.PrivateKey) (*x509.Certificate, *ecdsa.PrivateKey) {
-	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	require.NoError(t, err)
+	key := must.Get(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))(t)
 	of := &x509.Certificate{
 		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: name}, NotAfter: time.Now().Add(time.Hour), IsCA: by == nil, BasicConstraintsValid: true,
 		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
@@ -255,10 +241,8 @@ func issue(t *testing.T, name string, by *x509.Certificate, with *ecdsa.PrivateK
 	if by == nil {
 		by, with = of, key
 	}
-	made, err := x509.CreateCertificate(rand.Reader, of, by, key.Public(), with)
-	require.NoError(t, err)
-	read, err := x509.ParseCertificate(made)
-	require.NoError(t, err)
+	made := must.Get(x509.CreateCertificate(rand.Reader, of, by, key.Public(), with))(t)
+	read := must.Get(x509.ParseCertificate(made))(t)
 	return read, key
 }
 

@@ -13,6 +13,7 @@ import (
 
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/environment/record"
+	"github.com/deployster-go/deployster/internal/must"
 )
 
 // told is a pipeline as the log tells it, folded from its events alone.
@@ -30,7 +31,6 @@ var ends = map[string]string{
 }
 
 func (w *world) told(events []deploylog.Event, pipeline string) told {
-	w.Helper()
 	t := told{revision: map[string]string{}, status: map[string]string{}, succeeded: map[deploylog.Target]map[string]string{}, applied: map[deploylog.Target]string{}}
 	for _, e := range events {
 		parts := strings.Split(string(e.Target), "/")
@@ -169,8 +169,7 @@ func (w *world) checkHistory(events []deploylog.Event) {
 		if _, of := record.NameOf(e.Target); !of {
 			continue
 		}
-		encoded, err := json.Marshal(e)
-		require.NoError(w, err)
+		encoded := must.Get(json.Marshal(e))(w)
 		history.Write(append(encoded, '\n'))
 	}
 	require.NoError(w, os.WriteFile(file, history.Bytes(), 0o600))

@@ -23,6 +23,7 @@ import (
 	"github.com/deployster-go/deployster/engine"
 	"github.com/deployster-go/deployster/engine/enginetest"
 	"github.com/deployster-go/deployster/engine/oci"
+	"github.com/deployster-go/deployster/internal/must"
 	"github.com/deployster-go/deployster/internal/waittest"
 )
 
@@ -80,9 +81,7 @@ func (d *distribution) survive(kills int, most time.Duration, flags ...string) {
 	d.checkBuild(again)
 	disturbed, calm := d.artifacts(id), d.artifacts(again)
 	for job, digest := range calm {
-		if disturbed[job] != digest {
-			d.Errorf("job %d is %s, and %s where nobody disturbed it", job, disturbed[job], digest)
-		}
+		assert.Equal(d, digest, disturbed[job], "job %d", job)
 	}
 }
 
@@ -103,19 +102,14 @@ type distribution struct {
 }
 
 func newDistribution(w *world, engine ...string) *distribution {
-	w.Helper()
-	text, err := os.ReadFile("../../build/plan/testdata/distribution.tsv")
-	require.NoError(w, err)
+	text := must.Get(os.ReadFile("../../build/plan/testdata/distribution.tsv"))(w)
 	program := filepath.Join(w.path("home"), "maker")
 	cmd := exec.Command("go", "build", "-trimpath", "-o", program, "../cli/testdata/maker")
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := cmd.CombinedOutput(); err != nil {
-		w.Fatalf("%v\n%s", err, out)
-	}
-	image, err := enginetest.BuildImage(enginetest.ImageSpec{Binary: program, Entrypoint: []string{"/maker"}})
-	require.NoError(w, err)
-	tar, err := enginetest.ImageTar("maker:1", image)
-	require.NoError(w, err)
+	out, err := cmd.CombinedOutput()
+	require.NoError(w, err, "%v\n%s", err, out)
+	image := must.Get(enginetest.BuildImage(enginetest.ImageSpec{Binary: program, Entrypoint: []string{"/maker"}}))(w)
+	tar := must.Get(enginetest.ImageTar("maker:1", image))(w)
 	d := &distribution{world: w, lines: strings.Split(strings.TrimSpace(string(text)), "\n"), engine: engine, image: tar}
 	d.jobs = len(d.lines)
 	d.failing = name(strings.Split(d.lines[failing], "\t")[1])
@@ -162,7 +156,6 @@ func (d *distribution) submit(jobs int, version string, flags ...string) string 
 }
 
 func (d *distribution) command(c build.Command) {
-	d.Helper()
 	d.openLog(func(log deploylog.Log) error {
 		_, err := builds.New(log, time.Now).Command(context.Background(), c)
 		return err
@@ -196,7 +189,6 @@ func (d *distribution) until(id, event string) {
 
 // artifacts are what the jobs of a group have built.
 func (d *distribution) artifacts(id string) map[int]string {
-	d.Helper()
 	all := map[int]string{}
 	for _, e := range d.events() {
 		if group, job, _ := record.Parse(e.Target); group == id && e.Name == record.JobFinished {
@@ -235,8 +227,7 @@ func (d *distribution) checkBuild(id string) {
 			delete(running, job)
 		}
 	}
-	if len(built) != len(jobs) || len(running) > 0 {
-		d.Errorf("%d of %d jobs of %s are built, and %d are not known to have ended", len(built), len(jobs), id, len(running))
-	}
+	require.Len(d, built, len(jobs))
+	assert.Empty(d, running, "%d of %d jobs of %s are built", len(built), len(jobs), id)
 	d.Logf("%s: %d jobs, begun %d times", id, len(jobs), began)
 }

@@ -60,7 +60,6 @@ func TestBuildsOnTwoDockerEnginesSurviveKills(t *testing.T) {
 
 // onDocker opens a Docker Engine for a moment.
 func (d *distribution) onDocker(e *dockerdtest.Engine, do func(*docker.Engine) error) {
-	d.Helper()
 	on, err := docker.Open(context.Background(), docker.Options{Host: e.Address()})
 	if err == nil {
 		err = errors.Join(do(on), on.Close())

@@ -9,6 +9,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/deployster-go/deployster/internal/must"
 )
 
 // inputs are what a revision is released with, and what becomes of the files.
@@ -93,9 +95,8 @@ func (in *inputs) edit() {
 		}
 	case 1:
 		in.broken[name] = true
-		if err := os.Remove(in.path(name)); err != nil && !os.IsNotExist(err) {
-			in.Fatal(err)
-		}
+		err := os.Remove(in.path(name))
+		require.True(in, err == nil || os.IsNotExist(err), "%v", err)
 		require.NoError(in, os.Symlink("nowhere", in.path(name)))
 	case 2:
 		in.moveTag(in.IntN(images))
@@ -113,7 +114,6 @@ func (in *inputs) content(file string) string {
 
 // fits reports whether a command did what the files allow.
 func (in *inputs) fits(ok bool, files ...string) bool {
-	in.Helper()
 	broken := ""
 	for _, name := range append(files, "part.txt", "vars.auto.yaml") {
 		if in.broken[name] {
@@ -148,9 +148,7 @@ func (in *inputs) update(number int) bool {
 			return false
 		}
 	} else {
-		if _, err := fmt.Sscan(last, &next); err != nil {
-			in.Fatal(err)
-		}
+		must.Get(fmt.Sscan(last, &next))(in)
 		_, ok := in.run("env", "update", "agents", "--base", last, "-f", "agents.yaml", "--allow-logged", "setting")
 		if !in.fits(ok, "agent.yaml") {
 			return false

@@ -122,7 +122,6 @@ func (s *shop) stage() string { return []string{"build", "beta", "approve", "pro
 
 // broken has a host refuse what is done to it, or no longer.
 func (s *shop) broken(host string, broken bool) {
-	s.Helper()
 	path := s.path("hosts", host, "broken")
 	var err error
 	if broken {
@@ -184,7 +183,6 @@ func (s *shop) help() {
 // begin has things begun in all stages while others go on: the next revision is built, and
 // those before it are approved. The returned channel is closed when that is done.
 func (s *shop) begin() <-chan struct{} {
-	s.Helper()
 	revision, done := s.next(), make(chan struct{})
 	commands := []string{"pipeline release shop " + revision + " --fix", "pipeline artifact shop " + revision + " x86 --ref shop-" + revision + ".tar"}
 	for n := range 3 {
@@ -257,7 +255,6 @@ func (s *shop) resume(stage string) {
 type release struct{ Revision, Deployment, Status string }
 
 func (s *shop) history() []release {
-	s.Helper()
 	return answer[struct{ Revisions []release }](s.world, "pipeline", "history", "shop").Revisions
 }
 

@@ -21,6 +21,7 @@ import (
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/deploylog/postgres"
 	"github.com/deployster-go/deployster/deploylog/postgres/pgtest"
+	"github.com/deployster-go/deployster/internal/must"
 	"github.com/deployster-go/deployster/internal/waittest"
 )
 
@@ -34,25 +35,17 @@ type servers struct {
 
 // inDatabase has the log of all commands be in a database.
 func (w *world) inDatabase() {
-	w.Helper()
-	server, err := pgtest.New()
-	require.NoError(w, err)
-	w.Cleanup(func() {
-		assert.NoError(w, server.Remove())
-	})
+	server := must.Get(pgtest.New())(w)
+	w.Cleanup(func() { assert.NoError(w, server.Remove()) })
 	require.NoError(w, server.Start())
 	w.url = server.URL("shared")
 }
 
 // start starts a server at a socket.
-func (s *servers) start(socket string) {
-	s.Helper()
-	s.work("serve", "--socket", socket, "--check-every", "1s")
-}
+func (s *servers) start(socket string) { s.work("serve", "--socket", socket, "--check-every", "1s") }
 
 // holders are which processes control which entities.
 func (s *servers) holders() map[string]int {
-	s.Helper()
 	by := map[string]int{}
 	for _, entity := range s.entities {
 		unlock, err := s.log.TryLock(entity)
@@ -61,9 +54,7 @@ func (s *servers) holders() map[string]int {
 			continue
 		}
 		held := regexp.MustCompile(`: process (\d+) on `).FindStringSubmatch(err.Error())
-		if !errors.Is(err, deploylog.ErrLocked) || held == nil {
-			s.Fatal(err)
-		}
+		require.True(s, errors.Is(err, deploylog.ErrLocked) && held != nil, "%v", err)
 		by[entity], _ = strconv.Atoi(held[1])
 	}
 	return by
@@ -71,7 +62,6 @@ func (s *servers) holders() map[string]int {
 
 // sharing is how many processes control something.
 func (s *servers) sharing() int {
-	s.Helper()
 	processes := map[int]bool{}
 	for _, pid := range s.holders() {
 		processes[pid] = true
@@ -84,8 +74,7 @@ func (s *servers) untilControlled() {
 	s.Helper()
 	for _, entity := range s.entities {
 		waittest.Until(s, func() bool {
-			held, err := s.log.Locked(entity)
-			require.NoError(s, err)
+			held := must.Get(s.log.Locked(entity))(s)
 			return held
 		}, entity+" to be controlled")
 	}

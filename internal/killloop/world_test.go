@@ -1,8 +1,11 @@
 package killloop
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
+	"flag"
 	"fmt"
 	"io/fs"
 	"math/rand/v2"
@@ -21,7 +24,11 @@ import (
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/deploylog/postgres"
 	"github.com/deployster-go/deployster/deploylog/sqlite"
+	"github.com/deployster-go/deployster/engine/enginetest"
 	"github.com/deployster-go/deployster/engine/oci"
+	"github.com/deployster-go/deployster/internal/entrypoint"
+	"github.com/deployster-go/deployster/internal/must"
+	"github.com/deployster-go/deployster/internal/ringtest"
 	"github.com/deployster-go/deployster/internal/waittest"
 	"github.com/deployster-go/deployster/runner/invoke"
 )
@@ -184,10 +191,8 @@ type worker struct {
 
 // work starts a worker.
 func (w *world) work(args ...string) {
-	w.Helper()
 	one := &worker{Cmd: w.command(args...), args: args, done: make(chan error, 1)}
-	f, err := os.CreateTemp(w.dir, "worker-*.log")
-	require.NoError(w, err)
+	f := must.Get(os.CreateTemp(w.dir, "worker-*.log"))(w)
 	one.log, one.Stdout, one.Stderr = f.Name(), f, f
 	one.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	require.NoError(w, one.Start())
@@ -244,7 +249,6 @@ func (w *world) end(one *worker) {
 
 // busy waits until something is being done on a host, and a moment more.
 func (w *world) busy(most time.Duration) {
-	w.Helper()
 	size := func() int64 {
 		info, err := os.Stat(w.path("all", "journal"))
 		if err != nil {
@@ -260,7 +264,6 @@ func (w *world) busy(most time.Duration) {
 
 // atWork is which of the workers has begun the newest run; -1 is none of them.
 func (w *world) atWork() int {
-	w.Helper()
 	pid := ""
 	w.openLog(func(log deploylog.Log) error {
 		for e, err := range log.Read(context.Background(), deploylog.Filter{Name: "run-started", Last: 1}) {
@@ -288,7 +291,6 @@ func (w *world) stop() {
 
 // openLog opens the log for a moment.
 func (w *world) openLog(do func(deploylog.Log) error) {
-	w.Helper()
 	var log deploylog.Log
 	var err error
 	if w.url != "" {
@@ -315,9 +317,8 @@ func (w *world) leftNothing() {
 		})
 	})
 	waittest.Until(w, func() bool { return len(w.processes()) == 0 }, "all processes of the workspace to end")
-	if text, err := os.ReadFile("/proc/self/mountinfo"); err != nil || strings.Contains(string(text), w.dir) {
-		w.Errorf("mounts left in %s (%v)", w.dir, err)
-	}
+	text, err := os.ReadFile("/proc/self/mountinfo")
+	assert.True(w, err == nil && !strings.Contains(string(text), w.dir), "mounts left in %s (%v)", w.dir, err)
 	below := []string{"tmp"}
 	if w.url == "" {
 		below = append(below, filepath.Join(".deployster", "deployments.db.heartbeats"))
@@ -329,9 +330,8 @@ func (w *world) leftNothing() {
 			w.Errorf("%s/%s is left", below, entry.Name())
 		}
 	}
-	if _, err := os.Stat(w.path(".deployster", "deployments.db")); (err == nil) != (w.url == "") {
-		w.Errorf("the file of the log: %v", err)
-	}
+	_, err = os.Stat(w.path(".deployster", "deployments.db"))
+	assert.Equal(w, (w.url == ""), (err == nil), "the file of the log: %v", err)
 	w.must("log", "verify")
 }
 
@@ -372,7 +372,6 @@ func ofKilledDocker(process, command string) bool {
 
 // events are those of the log.
 func (w *world) events() (all []deploylog.Event) {
-	w.Helper()
 	w.openLog(func(log deploylog.Log) error {
 		for e, err := range log.Read(context.Background(), deploylog.Filter{}) {
 			if err != nil {
@@ -383,4 +382,128 @@ func (w *world) events() (all []deploylog.Event) {
 		return nil
 	})
 	return all
+}
+
+var (
+	kills = flag.Int("kills", ringtest.Cases(0, 5), "how many times each loop kills")
+	seed  = flag.Uint64("seed", 0, "seed of the first round; 0 is another one each time")
+)
+
+// images is how many images of the type there are, which tests put under its tag.
+const images = 3
+
+// shared is what all rounds use: the program, and the cache with the images.
+var shared struct{ dir, binary string }
+
+func TestMain(m *testing.M) {
+	entrypoint.Dispatch()
+	flag.Parse()
+	if *kills == 0 {
+		return // as in "make test": see the comment of the package
+	}
+	code, err := prepared(m)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		code = 1
+	}
+	os.Exit(code)
+}
+
+func prepared(m *testing.M) (code int, err error) {
+	dir, err := os.MkdirTemp("", "deployster-kill-loop-")
+	if err != nil {
+		return 1, err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	shared.dir, shared.binary = dir, filepath.Join(dir, "deployster")
+	program := filepath.Join(dir, "journaltype")
+	for to, pkg := range map[string]string{shared.binary: "../../cmd/deployster", program: "./testdata/journaltype"} {
+		build := exec.Command("go", "build", "-trimpath", "-ldflags", "-s -w", "-o", to, pkg)
+		build.Env = append(os.Environ(), "CGO_ENABLED=0")
+		if out, err := build.CombinedOutput(); err != nil {
+			return 1, fmt.Errorf("building %s: %w\n%s", pkg, err, out)
+		}
+	}
+	for i := range images {
+		image, err := enginetest.BuildImage(enginetest.ImageSpec{Binary: program, Entrypoint: []string{"/journaltype"}, Env: []string{fmt.Sprintf("IMAGE=%d", i)}})
+		if err != nil {
+			return 1, err
+		}
+		tar, err := enginetest.ImageTar("journal:1", image)
+		if err != nil {
+			return 1, err
+		}
+		if err := os.WriteFile(imageFile(i), tar, 0o600); err != nil {
+			return 1, err
+		}
+	}
+	if err := os.Setenv("XDG_CACHE_HOME", filepath.Join(dir, "cache")); err != nil {
+		return 1, err
+	}
+	return m.Run(), nil
+}
+
+func imageFile(i int) string { return filepath.Join(shared.dir, fmt.Sprintf("image%d.tar", i)) }
+
+// moveTag puts an image under the tag of the type.
+func (w *world) moveTag(i int) {
+	tar := must.Get(os.ReadFile(imageFile(i)))(w)
+	require.NoError(w, w.engine(func(e *oci.Engine) error { return e.Load(context.Background(), bytes.NewReader(tar)) }))
+	w.image = i
+}
+
+// engine opens the engine of this machine for a moment.
+func (w *world) engine(do func(*oci.Engine) error) error {
+	e, err := oci.Open(context.Background(), oci.Options{})
+	if err != nil {
+		return err
+	}
+	return errors.Join(do(e), e.Close())
+}
+
+// line is what the type writes into its journal.
+type line struct{ Event, Action, Host, File, For, Content string }
+
+func (w *world) journal() (all []line) {
+	text := must.Get(os.ReadFile(w.path("all", "journal")))(w)
+	for l := range strings.Lines(string(text)) {
+		var one line
+		require.NoError(w, json.Unmarshal([]byte(l), &one))
+		all = append(all, one)
+	}
+	return all
+}
+
+// checkJournal checks that nothing was done twice at once, nor for two revisions at once
+// where one may be, and that every host of a revision got the bytes that it was released
+// with.
+func (w *world) checkJournal(released map[string]string) {
+	w.Helper()
+	for _, l := range w.journal() {
+		want := strings.ReplaceAll(released[l.For+" "+l.File], "HOST", l.Host)
+		if released[l.For+" "+l.File] == "" {
+			want = strings.ReplaceAll(released[l.For], "HOST", l.Host)
+		}
+		switch {
+		case l.Event == "twice" || strings.HasPrefix(l.Event, "beside"):
+			w.Errorf("%s of %s on %s for %s: %s", l.Action, l.File, l.Host, l.For, l.Event)
+		case l.Content != want:
+			w.Errorf("%s of %s on %s for %s with %q, which was released with %q", l.Action, l.File, l.Host, l.For, l.Content, want)
+		}
+	}
+}
+
+// file is what a host has; "" is none.
+func (w *world) file(host, name string) string {
+	text, _ := os.ReadFile(w.path("hosts", host, name))
+	return string(text)
+}
+
+// answer runs a command that answers as JSON.
+func answer[T any](w *world, args ...string) (t T) {
+	out, err := w.command(append(args, "--output", "json")...).Output()
+	require.NoError(w, err, "deployster %s: %v\n%s", strings.Join(args, " "), err, out)
+	err = json.Unmarshal(out, &t)
+	require.NoError(w, err, "deployster %s: %v\n%s", strings.Join(args, " "), err, out)
+	return t
 }

@@ -17,6 +17,7 @@ import (
 
 	"github.com/deployster-go/deployster/internal/kubewatch"
 	"github.com/deployster-go/deployster/internal/kubewatch/apitest"
+	"github.com/deployster-go/deployster/internal/must"
 	"github.com/deployster-go/deployster/internal/waittest"
 )
 
@@ -56,7 +57,6 @@ func (w *world) cluster(name string, s *apitest.Server) {
 
 // reaches has a cluster be at a URL.
 func (w *world) reaches(name, server string) {
-	w.Helper()
 	kubeconfig := filepath.Join(w.TempDir(), "kubeconfig")
 	text := fmt.Sprintf(`{"apiVersion": "v1", "kind": "Config", "current-context": "c", "clusters": [{"name": "c", "cluster": {"server": %q}}], "users": [{"name": "u", "user": {"token": "t"}}], "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}]}`, server)
 	require.NoError(w, os.WriteFile(kubeconfig, []byte(text), 0o600))
@@ -82,7 +82,6 @@ type view struct {
 
 // views watches an object as a path names it: CLUSTER/KIND/NAMESPACE/NAME.
 func (w *world) views(path string) *view {
-	w.Helper()
 	parts := strings.Split(path, "/")
 	groups := map[string]string{"Kustomization": "kustomize.toolkit.fluxcd.io", "Application": "argoproj.io", "Site": "acme.example"}
 	v := &view{T: w.T, seen: make(chan string, 1000)}
@@ -118,10 +117,8 @@ func (v *view) next() string {
 
 // gone waits until nothing is watched any more.
 func (w *world) gone() {
-	w.Helper()
-	if clusters, watches := w.Watched(); clusters+watches > 0 {
-		w.Errorf("%d watches of %d clusters are left", watches, clusters)
-	}
+	clusters, watches := w.Watched()
+	assert.Zero(w, clusters+watches, "%d watches of %d clusters are left", watches, clusters)
 	w.Wait()
 }
 
@@ -151,9 +148,8 @@ func TestThereIsOneWatchForAll(t *testing.T) {
 	for v, want := range map[*view]string{a: "is a", again: "is a", b: "is b", c: "is c"} {
 		v.sees(want)
 	}
-	if clusters, watches := w.Watched(); clusters != 1 || watches != 2 {
-		t.Errorf("there are %d watches of %d clusters", watches, clusters)
-	}
+	clusters, watches := w.Watched()
+	assert.True(t, clusters == 1 && watches == 2, "there are %d watches of %d clusters", watches, clusters)
 	s.Await(t, 2)
 	a.leave()
 	a.leave() // which changes nothing
@@ -187,9 +183,8 @@ func TestAWatchThatSaysNothingIsMadeAnew(t *testing.T) {
 		require.Equal(t, "is 1", v.next())
 	}
 	s.Down()
-	if got := v.next(); !strings.HasPrefix(got, "error: cluster prod does not answer") && got != "is 1" {
-		t.Errorf("it sees %q", got)
-	}
+	got := v.next()
+	assert.True(t, strings.HasPrefix(got, "error: cluster prod does not answer") || got == "is 1", "it sees %q", got)
 	v.sees("cluster prod does not answer")
 }
 
@@ -223,9 +218,8 @@ func TestWatchesAreMadeAnew(t *testing.T) {
 				t.Fatalf("it is told %s", last)
 			}
 		}
-		if after, _ := s.Requests("list"); i > 0 && after == before {
-			t.Error("it goes on where nobody knows what came in between")
-		}
+		after, _ := s.Requests("list")
+		assert.True(t, i <= 0 || after != before, "it goes on where nobody knows what came in between")
 	}
 }
 
@@ -270,8 +264,7 @@ func TestAClusterIsReachedAsItIsToBeNow(t *testing.T) {
 	v.sees("is moved")
 
 	// So it is where the file has another server by now.
-	moved, err := os.ReadFile(s.Kubeconfig(t))
-	require.NoError(t, err)
+	moved := must.Get(os.ReadFile(s.Kubeconfig(t)))(t)
 	require.NoError(t, os.WriteFile(w.access["prod"].Kubeconfig, moved, 0o600))
 	s.Put("kustomizations/flux/shop", `{"is": "back"}`)
 	other.Cut()
@@ -370,7 +363,6 @@ func watching(what string) http.HandlerFunc {
 }
 
 func serving(t *testing.T, answer http.HandlerFunc) (url string) {
-	t.Helper()
 	s := httptest.NewServer(answer)
 	t.Cleanup(s.Close)
 	return s.URL

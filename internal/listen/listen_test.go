@@ -26,13 +26,12 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/deployster-go/deployster/internal/listen"
+	"github.com/deployster-go/deployster/internal/must"
 	"github.com/deployster-go/deployster/internal/ringtest"
 )
 
 func open(t *testing.T, o listen.Options) []net.Listener {
-	t.Helper()
-	all, err := listen.Open(t.Context(), o)
-	require.NoError(t, err)
+	all := must.Get(listen.Open(t.Context(), o))(t)
 	t.Cleanup(func() {
 		for _, l := range all {
 			_ = l.Close()
@@ -74,8 +73,7 @@ func TestAnAddressThatIsTakenIsSaidToBe(t *testing.T) {
 func TestASocketIsReplacedOnlyWhereNobodyListens(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "socket")
-	left, err := net.ListenUnix("unix", &net.UnixAddr{Name: path})
-	require.NoError(t, err)
+	left := must.Get(net.ListenUnix("unix", &net.UnixAddr{Name: path}))(t)
 	left.SetUnlinkOnClose(false)
 	assert.ErrorContains(t, errOf(listen.Open(t.Context(), listen.Options{Sockets: []string{path}})), "another process does so already", "one that is listened on")
 	_ = left.Close()
@@ -114,8 +112,7 @@ func TestASocketOfAnotherOneStays(t *testing.T) {
 func TestOfServersThatStartAtOnceOneListens(t *testing.T) {
 	for round := range ringtest.Cases(15, 50) {
 		path := filepath.Join(t.TempDir(), "socket")
-		left, err := net.ListenUnix("unix", &net.UnixAddr{Name: path})
-		require.NoError(t, err)
+		left := must.Get(net.ListenUnix("unix", &net.UnixAddr{Name: path}))(t)
 		left.SetUnlinkOnClose(false)
 		_ = left.Close()
 		var starting sync.WaitGroup
@@ -140,14 +137,10 @@ func TestOfServersThatStartAtOnceOneListens(t *testing.T) {
 
 // certificate makes a certificate of a name, and writes it with its key.
 func certificate(t *testing.T, name string, f listen.Files) {
-	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	require.NoError(t, err)
+	key := must.Get(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))(t)
 	of := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: name}, NotAfter: time.Now().Add(time.Hour), DNSNames: []string{name}}
-	made, err := x509.CreateCertificate(rand.Reader, of, of, key.Public(), key)
-	require.NoError(t, err)
-	secret, err := x509.MarshalPKCS8PrivateKey(key)
-	require.NoError(t, err)
+	made := must.Get(x509.CreateCertificate(rand.Reader, of, of, key.Public(), key))(t)
+	secret := must.Get(x509.MarshalPKCS8PrivateKey(key))(t)
 	require.NoError(t, errors.Join(
 		os.WriteFile(f.Certificate, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: made}), 0o600),
 		os.WriteFile(f.Key, pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: secret}), 0o600),
@@ -162,11 +155,9 @@ func TestACertificateMayChangeWhileItIsServed(t *testing.T) {
 	certificate(t, "first", f)
 	var said bytes.Buffer
 	logger := slog.New(slog.NewTextHandler(&said, nil))
-	served, err := listen.NewTLS(f, logger)
-	require.NoError(t, err)
+	served := must.Get(listen.NewTLS(f, logger))(t)
 	l := open(t, listen.Options{Addresses: []string{"127.0.0.1:0"}, TLS: served, Logger: logger})[0]
 	want := func(name string) {
-		t.Helper()
 		shown := make(chan string, 1)
 		go func() {
 			c, err := tls.Dial("tcp", l.Addr().String(), &tls.Config{InsecureSkipVerify: true})
@@ -177,8 +168,7 @@ func TestACertificateMayChangeWhileItIsServed(t *testing.T) {
 			shown <- c.ConnectionState().PeerCertificates[0].Subject.CommonName
 			_ = c.Close()
 		}()
-		c, err := l.Accept()
-		require.NoError(t, err)
+		c := must.Get(l.Accept())(t)
 		require.NoError(t, c.(*tls.Conn).Handshake())
 		got := <-shown
 		assert.True(t, got == name, "the certificate is that of %s, not of %s\n%s", got, name, &said)
@@ -192,9 +182,7 @@ func TestACertificateMayChangeWhileItIsServed(t *testing.T) {
 	assert.True(t, n == 1, "it was said %d times:\n%s", n, &said)
 	require.NoError(t, errors.Join(os.Remove(f.Key), syscall.Mkfifo(f.Key, 0o600)))
 	want("first") // nobody waits for who would write to a pipe
-	if !strings.Contains(said.String(), f.Key+": it is a FIFO, not a file") {
-		t.Error(&said)
-	}
+	assert.Contains(t, said.String(), f.Key+": it is a FIFO, not a file", "%v", &said)
 	require.NoError(t, os.Remove(f.Key))
 	certificate(t, "second", f)
 	want("second")

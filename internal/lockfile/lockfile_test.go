@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/deployster-go/deployster/internal/lockfile"
+	"github.com/deployster-go/deployster/internal/must"
 )
 
 var (
@@ -38,8 +39,7 @@ func TestWhatIsWrittenIsReadAndReviewed(t *testing.T) {
 	require.NoError(t, want.Write(dir))
 	got, err := lockfile.Read(dir)
 	assert.True(t, err == nil && reflect.DeepEqual(*got, want), "got %+v, %v", got, err)
-	text, err := os.ReadFile(filepath.Join(dir, lockfile.Name))
-	require.NoError(t, err)
+	text := must.Get(os.ReadFile(filepath.Join(dir, lockfile.Name)))(t)
 	if want := `version: 1
 images:
   registry.example:5000/db:1:
@@ -108,16 +108,14 @@ func TestALockFileIsARegularOne(t *testing.T) {
 }
 
 func FuzzLockFile(f *testing.F) {
-	text, err := example().Encode()
-	require.NoError(f, err)
+	text := must.Get(example().Encode())(f)
 	f.Add(text)
 	f.Fuzz(func(t *testing.T, text []byte) {
 		read, err := lockfile.Parse("x.lock", text)
 		if err != nil {
 			return
 		}
-		again, err := read.Encode()
-		require.NoError(t, err)
+		again := must.Get(read.Encode())(t)
 		same, err := lockfile.Parse("x.lock", again)
 		assert.True(t, err == nil && reflect.DeepEqual(same, read), "%q is read as %+v, written as %q and read as %+v, %v", text, read, again, same, err)
 	})

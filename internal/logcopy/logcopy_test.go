@@ -1,9 +1,13 @@
 package logcopy_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
+	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -13,6 +17,9 @@ import (
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/deploylog/logtest"
 	"github.com/deployster-go/deployster/internal/logcopy"
+	"github.com/deployster-go/deployster/internal/must"
+	"github.com/deployster-go/deployster/internal/objects"
+	"github.com/deployster-go/deployster/internal/protected"
 )
 
 func event(n int) deploylog.Event {
@@ -20,7 +27,6 @@ func event(n int) deploylog.Event {
 }
 
 func filled(t *testing.T, events int) *logtest.MemoryLog {
-	t.Helper()
 	l := logtest.NewMemory().Open()
 	for n := range events {
 		require.NoError(t, errOf(l.Append(t.Context(), event(n))))
@@ -39,9 +45,8 @@ func TestACopyIsTheSameLog(t *testing.T) {
 	a, _ := from.Verify(t.Context())
 	b, _ := to.Verify(t.Context())
 	assert.True(t, a == b && r.Head == a.Anchor(), "%+v is not %+v", b, a)
-	if r, err := logcopy.Copy(t.Context(), from, to, nil); err != nil || r.Copied != 0 {
-		t.Errorf("once more: %+v, %v", r, err)
-	}
+	r, err = logcopy.Copy(t.Context(), from, to, nil)
+	assert.True(t, err == nil && r.Copied == 0, "once more: %+v, %v", r, err)
 }
 
 func TestWhatIsNoCopyStaysAsItIs(t *testing.T) {
@@ -61,8 +66,7 @@ func TestWhatIsNoCopyStaysAsItIs(t *testing.T) {
 		after, _ := c.to.Verify(t.Context())
 		assert.True(t, before == after, "%s: it was changed", name)
 	}
-	unlock, err := other.TryLock("copy")
-	require.NoError(t, err)
+	unlock := must.Get(other.TryLock("copy"))(t)
 	defer unlock()
 	assert.ErrorIs(t, errOf(logcopy.Copy(t.Context(), from, other, nil)), deploylog.ErrLocked, "two copies at once")
 }
@@ -107,3 +111,79 @@ func TestACopyThatEndedEarlyIsGoneOnWith(t *testing.T) {
 
 // errOf returns the error of a call.
 func errOf[T any](_ T, err error) error { return err }
+
+func beside(t *testing.T) logcopy.Beside {
+	dir := t.TempDir()
+	return logcopy.Beside{Objects: objects.In(filepath.Join(dir, "objects"), nil), Documents: protected.New(filepath.Join(dir, "protected"))}
+}
+
+// What events name goes along, and nothing else; once more is no harm.
+func TestWhatEventsNameIsCopiedAsWell(t *testing.T) {
+	from, to := beside(t), beside(t)
+	named, err := from.Objects.Keep([]byte("named"))
+	other, failed := from.Objects.Keep([]byte("other"))
+	ref, refused := from.Documents.Put("a secret")
+	salt, none := from.Objects.MakeSalt()
+	require.NoError(t, errors.Join(err, failed, refused, none))
+	log := logtest.NewMemory().Open()
+	e := event(0)
+	e.Data = []byte(`{"text": "` + named + `", "gone": "` + strings.Repeat("0", 64) + `"}`)
+	require.NoError(t, errOf(log.Append(t.Context(), e)))
+	for range 2 {
+		n, err := logcopy.CopyBeside(t.Context(), log, from, to, map[string]bool{ref.Name: true, strings.Repeat("f", 32): true, "../x": true})
+		require.True(t, err == nil && n.Objects == 1 && n.Documents == 1 && n.Missing == 2 && n.Unread == nil, "%+v, %v", n, err)
+	}
+	text, err := to.Objects.Load(named)
+	assert.True(t, err == nil && string(text) == "named", "%q, %v", text, err)
+	assert.ErrorIs(t, errOf(to.Objects.Load(other)), objects.ErrMissing, "what nothing names")
+	there, err := to.Objects.Salt()
+	assert.True(t, err == nil && bytes.Equal(there, salt), "the salt is %x and not %x, %v", there, salt, err)
+	var secret string
+	err = to.Documents.Get(ref, &secret)
+	assert.True(t, err == nil && secret == "a secret", "%q, %v", secret, err)
+	elsewhere := beside(t)
+	require.NoError(t, errOf(elsewhere.Objects.MakeSalt()))
+	assert.ErrorContains(t, errOf(logcopy.CopyBeside(t.Context(), log, from, elsewhere, nil)), "another key of hashes", "to where somebody has made revisions")
+}
+
+// closed is a place of which somebody may read nothing, or write nothing.
+type closed struct{ protected.Remote }
+
+func (closed) Load(string) ([]byte, error) { return nil, fs.ErrPermission }
+func (closed) Keep(string, []byte) error   { return fs.ErrPermission }
+func (closed) Salt() ([]byte, error)       { return nil, fs.ErrPermission }
+func (closed) String() string              { return "a closed place" }
+
+// What may not be read is left out; what may not be written is a failure.
+func TestWhatMayNotBeReadIsLeftOut(t *testing.T) {
+	open := beside(t)
+	shut := logcopy.Beside{Objects: objects.Via(closed{}), Documents: protected.Via(closed{})}
+	ref, err := open.Documents.Put("a secret")
+	text, failed := open.Objects.Keep([]byte("a text"))
+	require.NoError(t, errors.Join(err, failed))
+	log := logtest.NewMemory().Open()
+	e := event(0)
+	e.Data = []byte(`{"text": "` + text + `"}`)
+	require.NoError(t, errOf(log.Append(t.Context(), e)))
+	names := map[string]bool{ref.Name: true}
+	n, err := logcopy.CopyBeside(t.Context(), log, shut, beside(t), names)
+	if err != nil || !slices.Equal(n.Unread, []string{"the key of hashes", "texts of revisions", "documents with secrets"}) || n.Missing+n.Documents+n.Objects != 0 {
+		t.Errorf("%+v, %v", n, err)
+	}
+	for _, to := range []logcopy.Beside{{Objects: open.Objects, Documents: shut.Documents}, {Objects: shut.Objects, Documents: open.Documents}} {
+		n, err := logcopy.CopyBeside(t.Context(), log, open, to, names)
+		assert.True(t, errors.Is(err, fs.ErrPermission), "%+v, %v", n, err)
+	}
+}
+
+// A copy that was used since is told apart from another log.
+func TestACopyThatHasGoneOnIsNoFailureOfTheOriginal(t *testing.T) {
+	from, to := filled(t, 3), logtest.NewMemory().Open()
+	_, err := logcopy.Copy(t.Context(), from, to, nil)
+	for n := 3; n < 5 && err == nil; n++ {
+		_, err = to.Append(t.Context(), event(n))
+	}
+	require.NoError(t, err)
+	_, err = logcopy.Copy(t.Context(), from, to, nil)
+	assert.True(t, err != nil && strings.Contains(err.Error(), "all of its 3 events, and 2 more") && strings.Contains(err.Error(), "the other way around"), "%v", err)
+}

@@ -15,12 +15,12 @@ import (
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/deploylog/sqlite"
 	"github.com/deployster-go/deployster/internal/metrics"
+	"github.com/deployster-go/deployster/internal/must"
 	"github.com/deployster-go/deployster/pipeline/promotion"
 	"github.com/deployster-go/deployster/pipeline/promotion/definition"
 )
 
 func answer(t *testing.T, h http.Handler) string {
-	t.Helper()
 	w := httptest.NewRecorder()
 	h.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/metrics", nil))
 	require.Equal(t, http.StatusOK, w.Code, "%d %s", w.Code, w.Body)
@@ -29,8 +29,7 @@ func answer(t *testing.T, h http.Handler) string {
 
 // What the log says is read when it is asked for, whoever recorded it.
 func TestMetricsFollowTheLog(t *testing.T) {
-	log, err := sqlite.Open(t.Context(), filepath.Join(t.TempDir(), "log.db"), sqlite.Options{})
-	require.NoError(t, err)
+	log := must.Get(sqlite.Open(t.Context(), filepath.Join(t.TempDir(), "log.db"), sqlite.Options{}))(t)
 	defer log.Close()
 	m := metrics.New(log, "1.2.3", time.Now)
 	h := m.Measure(m.Handler())
@@ -56,8 +55,7 @@ func TestMetricsFollowTheLog(t *testing.T) {
 // A pipeline that promotes by observed state is told of as those are whose revisions are
 // released, and how many of its promotions failed last.
 func TestMetricsOfPromotion(t *testing.T) {
-	log, err := sqlite.Open(t.Context(), filepath.Join(t.TempDir(), "log.db"), sqlite.Options{})
-	require.NoError(t, err)
+	log := must.Get(sqlite.Open(t.Context(), filepath.Join(t.TempDir(), "log.db"), sqlite.Options{}))(t)
 	defer log.Close()
 	parsed, err := definition.Parse("shop.yaml", []byte("pipeline: shop\npromotion: {policy: single, revision: task.vars.v}\nstages: [{name: dev, environment: dev}, {name: prod, environment: prod, manual: true}]\n"))
 	require.NoError(t, err)
@@ -79,8 +77,7 @@ func TestMetricsOfPromotion(t *testing.T) {
 
 // A log that cannot be read is an error of the answer, and not a world without anything in it.
 func TestMetricsOfALogThatCannotBeReadAreNone(t *testing.T) {
-	log, err := sqlite.Open(t.Context(), filepath.Join(t.TempDir(), "log.db"), sqlite.Options{})
-	require.NoError(t, err)
+	log := must.Get(sqlite.Open(t.Context(), filepath.Join(t.TempDir(), "log.db"), sqlite.Options{}))(t)
 	m := metrics.New(log, "1.2.3", time.Now)
 	require.NoError(t, log.Close())
 	w := httptest.NewRecorder()

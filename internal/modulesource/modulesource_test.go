@@ -18,6 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/deployster-go/deployster/internal/modulesource"
+	"github.com/deployster-go/deployster/internal/must"
 )
 
 func TestSources(t *testing.T) {
@@ -75,7 +76,6 @@ type repository struct {
 }
 
 func newRepository(t *testing.T) repository {
-	t.Helper()
 	r := repository{t, t.TempDir()}
 	r.git("init", "-q", "-b", "main")
 	r.write("README", "x")
@@ -88,38 +88,30 @@ func newRepository(t *testing.T) repository {
 }
 
 func (r repository) git(args ...string) string {
-	r.t.Helper()
 	c := exec.Command("git", append([]string{"-C", r.dir, "-c", "user.name=x", "-c", "user.email=x@example.com", "-c", "protocol.file.allow=always"}, args...)...)
 	out, err := c.CombinedOutput()
-	if err != nil {
-		r.t.Fatalf("git %v: %v\n%s", args, err, out)
-	}
+	require.NoError(r.t, err, "git %v: %v\n%s", args, err, out)
 	return strings.TrimSpace(string(out))
 }
 
 func (r repository) write(name, text string) {
-	r.t.Helper()
 	path := filepath.Join(r.dir, name)
 	require.NoError(r.t, os.MkdirAll(filepath.Dir(path), 0o755))
 	require.NoError(r.t, os.WriteFile(path, []byte(text), 0o644))
 }
 
 func (r repository) commit() string {
-	r.t.Helper()
 	r.git("add", "-A")
 	r.git("commit", "-q", "--allow-empty", "-m", "x")
 	return r.git("rev-parse", "HEAD")
 }
 
 func (r repository) source(rest string) modulesource.Source {
-	r.t.Helper()
 	return parse(r.t, "git::file://"+r.dir+rest)
 }
 
 func parse(t *testing.T, text string) modulesource.Source {
-	t.Helper()
-	s, err := modulesource.Parse(text)
-	require.NoError(t, err)
+	s := must.Get(modulesource.Parse(text))(t)
 	return s
 }
 
@@ -138,8 +130,7 @@ func TestAModuleOfARepositoryIsWhatItsRefMeantWhenItWasPinned(t *testing.T) {
 	r.git("tag", "-f", "v1")
 
 	for _, c := range []*modulesource.Cache{c, modulesource.In(filepath.Join(t.TempDir(), "another"))} {
-		dir, err := c.Directory(t.Context(), s, pin)
-		require.NoError(t, err)
+		dir := must.Get(c.Directory(t.Context(), s, pin))(t)
 		wantFile(t, dir, "module.yaml", "resources: {}")
 		wantFile(t, dir, "run", "#!/bin/sh")
 		info, err := os.Stat(filepath.Join(dir, "files/run.sh"))
@@ -165,8 +156,7 @@ func TestAModuleMayBeOfARepositoryThatNamesObjectsBySHA256(t *testing.T) {
 	r.write("web/module.yaml", "resources: {a: {}}")
 	r.commit()
 	c := modulesource.In(t.TempDir())
-	dir, err := c.Directory(t.Context(), s, pin)
-	require.NoError(t, err)
+	dir := must.Get(c.Directory(t.Context(), s, pin))(t)
 	wantFile(t, dir, "module.yaml", "resources: {}")
 	again, err := c.Resolve(t.Context(), r.source("//web?ref="+commit))
 	assert.True(t, err == nil && again == pin, "by its commit it is %+v, %v", again, err)
@@ -174,7 +164,6 @@ func TestAModuleMayBeOfARepositoryThatNamesObjectsBySHA256(t *testing.T) {
 }
 
 func wantFile(t *testing.T, dir, name, want string) {
-	t.Helper()
 	text, err := os.ReadFile(filepath.Join(dir, name))
 	assert.True(t, err == nil && string(text) == want, "%s is %q, %v", name, text, err)
 }
@@ -252,10 +241,8 @@ func TestAModuleOfARegistry(t *testing.T) {
 	name := "oci://" + strings.TrimPrefix(server.URL, "http://") + "/modules/web"
 	dir := t.TempDir()
 	push := func(text string) string {
-		t.Helper()
 		require.NoError(t, os.WriteFile(filepath.Join(dir, "module.yaml"), []byte(text), 0o644))
-		ref, err := modulesource.Push(t.Context(), dir, parse(t, name+":1"))
-		require.NoError(t, err)
+		ref := must.Get(modulesource.Push(t.Context(), dir, parse(t, name+":1")))(t)
 		return ref
 	}
 	first := push("first")
@@ -265,8 +252,7 @@ func TestAModuleOfARegistry(t *testing.T) {
 	require.True(t, err == nil && first == name+"@"+pin.Digest, "it is %+v, %v; want %s", pin, err, first)
 	push("second")
 	for _, s := range []modulesource.Source{s, parse(t, first)} {
-		at, err := modulesource.In(filepath.Join(t.TempDir(), "another")).Directory(t.Context(), s, pin)
-		require.NoError(t, err)
+		at := must.Get(modulesource.In(filepath.Join(t.TempDir(), "another")).Directory(t.Context(), s, pin))(t)
 		wantFile(t, at, "module.yaml", "first")
 	}
 	now, err := c.Resolve(t.Context(), s)
@@ -289,9 +275,8 @@ func TestAModuleOfARegistry(t *testing.T) {
 		t.Fatal(err)
 	}
 	wantFile(t, at, "module.yaml", "first")
-	if at, err := c.Directory(t.Context(), parse(t, name+":1//none"), pin); err == nil || !strings.Contains(err.Error(), `there is no directory "none" in it`) {
-		t.Errorf("it is %s, %v", at, err)
-	}
+	at, err = c.Directory(t.Context(), parse(t, name+":1//none"), pin)
+	assert.ErrorContains(t, err, `there is no directory "none" in it`, "it is %s", at)
 }
 
 func TestModulesArePushedToATag(t *testing.T) {

@@ -15,6 +15,7 @@ import (
 
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/deploylog/sqlite"
+	"github.com/deployster-go/deployster/internal/must"
 	"github.com/deployster-go/deployster/internal/notification"
 	"github.com/deployster-go/deployster/internal/waittest"
 )
@@ -28,8 +29,7 @@ type site struct {
 }
 
 func newSite(t *testing.T) *site {
-	log, err := sqlite.Open(t.Context(), filepath.Join(t.TempDir(), "log.db"), sqlite.Options{})
-	require.NoError(t, err)
+	log := must.Get(sqlite.Open(t.Context(), filepath.Join(t.TempDir(), "log.db"), sqlite.Options{}))(t)
 	t.Cleanup(func() { _ = log.Close() })
 	return &site{T: t, log: log, told: make(chan notification.Message), fail: make(chan error, 100)}
 }
@@ -65,7 +65,6 @@ func (s *site) run(rules ...notification.Rule) (end func() error) {
 }
 
 func (s *site) append(target deploylog.Target, name string) int64 {
-	s.Helper()
 	e, err := s.log.Append(s.Context(), deploylog.Event{Deployment: "d" + time.Now().Format(time.RFC3339Nano), Target: target, Revision: "7", Name: name, Attempt: 1, Data: []byte(`{"error":"it broke"}`)})
 	require.NoError(s, err)
 	return e[0].Seq
@@ -83,18 +82,13 @@ func (s *site) until(name string, n int) {
 }
 
 func (s *site) want(seq int64) {
-	s.Helper()
-	if m := <-s.told; m.Seq != seq {
-		s.Errorf("event %d was told (%s), not %d", m.Seq, m.Text, seq)
-	}
+	m := <-s.told
+	assert.Equal(s, seq, m.Seq, "event %d was told (%s)", m.Seq, m.Text)
 }
 
 func (s *site) status() notification.Status {
-	s.Helper()
 	all, err := notification.Read(s.Context(), s.log)
-	if err != nil || len(all) == 0 {
-		s.Fatal(all, err)
-	}
+	require.True(s, err == nil && len(all) != 0, "%v %v", all, err)
 	return all[0]
 }
 
@@ -161,9 +155,7 @@ func TestWhatCannotBeToldIsPutAside(t *testing.T) {
 	assert.ErrorIs(t, errOf((notification.Retry{By: "ada"}).Do(t.Context(), s.log, "tema")), notification.ErrNotAbandoned)
 	for round := range 2 {
 		written, err := notification.Retry{By: "ada"}.Do(t.Context(), s.log, "team")
-		if err != nil || len(written) != 1 {
-			t.Fatal(written, err)
-		}
+		require.True(t, err == nil && len(written) == 1, "%v %v", written, err)
 		if round == 0 {
 			for range 3 {
 				s.fail <- errors.New("still nobody")
@@ -178,9 +170,8 @@ func TestWhatCannotBeToldIsPutAside(t *testing.T) {
 	}
 	s.until(notification.Delivered, 2)
 	_ = end()
-	if got := s.status(); len(got.Abandoned) != 0 || got.Delivered != 2 {
-		t.Errorf("%+v", got)
-	}
+	got = s.status()
+	assert.True(t, len(got.Abandoned) == 0 && got.Delivered == 2, "%+v", got)
 }
 
 // A rule that was taken out of the file and comes back begins with what comes then.
@@ -248,9 +239,8 @@ func TestHowAStageEndsIsToldWhoNamesIt(t *testing.T) {
 		if want {
 			m := <-s.told
 			assert.True(t, m.On == notification.Failed && m.Text == "stage/shop/prod: revision 7 has failed: it broke", "%s: it was told %+v", of, m)
-			if m := <-s.told; m.On != notification.Finished || m.Target != "stage/shop/prod" {
-				t.Errorf("%s: it was told %+v", of, m)
-			}
+			m = <-s.told
+			assert.True(t, m.On == notification.Finished && m.Target == "stage/shop/prod", "%s: it was told %+v", of, m)
 		}
 		m := <-s.told
 		assert.True(t, m.Target == "pipeline/end", "%q: it was told %+v", of, m)
@@ -328,14 +318,13 @@ func TestWhyPromotionsAreHeldIsTold(t *testing.T) {
 }
 
 func TestAFileOfRules(t *testing.T) {
-	rules, err := notification.Parse("n.yaml", "/etc", []byte(`
+	rules := must.Get(notification.Parse("n.yaml", "/etc", []byte(`
 notifications:
   - {name: team, on: [failed, stuck], of: [pipeline/shop, environment/shop/], webhook: {url_file: url, format: slack}}
   - {name: ci, on: [finished], webhook: {url: "https://ci.example/hook", key_file: /run/key}}
   - {name: mail, on: [held], email: {server: "mail.example:587", from: d@example.org, to: [a@example.org], username: d, password_file: pw}}
   - {name: page, on: [drifted, waits-for-approval], command: [page, --now]}
-`))
-	require.NoError(t, err)
+`)))(t)
 	if len(rules) != 4 || rules[0].Webhook.URLFile != "/etc/url" || !rules[0].Webhook.Slack || rules[1].Webhook.KeyFile != "/run/key" || rules[2].Email.PasswordFile != "/etc/pw" || !slices.Equal(rules[3].Command, []string{"page", "--now"}) {
 		t.Errorf("%+v", rules)
 	}

@@ -3,9 +3,17 @@ package notification
 import (
 	"bufio"
 	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
 	"encoding/json"
 	"errors"
 	"io"
+	"log"
+	"math/big"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -23,6 +31,7 @@ import (
 
 	"github.com/deployster-go/deployster/deploylog"
 	envrecord "github.com/deployster-go/deployster/environment/record"
+	"github.com/deployster-go/deployster/internal/must"
 	"github.com/deployster-go/deployster/internal/waittest"
 	"github.com/deployster-go/deployster/pipeline/record"
 )
@@ -30,7 +39,6 @@ import (
 var message = Message{Version: 1, ID: "log-7", Rule: "team", On: Failed, Text: "pipeline/shop: revision 7 has failed: it broke", Target: "pipeline/shop", Seq: 7}
 
 func file(t *testing.T, text string) string {
-	t.Helper()
 	path := filepath.Join(t.TempDir(), "secret")
 	require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
 	return path
@@ -126,10 +134,8 @@ func TestACommandMayLeaveSomethingRunning(t *testing.T) {
 func TestWhatACommandStartedEndsWithIt(t *testing.T) {
 	pipe := filepath.Join(t.TempDir(), "pipe")
 	require.NoError(t, syscall.Mkfifo(pipe, 0o600))
-	held, err := os.OpenFile(pipe, os.O_RDWR, 0)
-	require.NoError(t, err)
-	from, err := os.OpenFile(pipe, os.O_RDONLY|syscall.O_NONBLOCK, 0)
-	require.NoError(t, err)
+	held := must.Get(os.OpenFile(pipe, os.O_RDWR, 0))(t)
+	from := must.Get(os.OpenFile(pipe, os.O_RDONLY|syscall.O_NONBLOCK, 0))(t)
 	defer from.Close()
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
@@ -138,9 +144,8 @@ func TestWhatACommandStartedEndsWithIt(t *testing.T) {
 		ended <- send(ctx, Rule{Command: []string{"sh", "-c", "exec > \"$0\"; sleep 600 & echo begun; wait", pipe}}, message)
 	}()
 	require.NoError(t, from.SetReadDeadline(time.Now().Add(waittest.Limit)))
-	if line, err := bufio.NewReader(from).ReadString('\n'); line != "begun\n" {
-		t.Fatal(line, err)
-	}
+	line, err := bufio.NewReader(from).ReadString('\n')
+	require.Equal(t, "begun\n", line, "%v %v", line, err)
 	_ = held.Close()
 	cancel()
 	assert.Error(t, <-ended, "it was cut off, and has not failed")
@@ -151,9 +156,7 @@ func TestWhatACommandStartedEndsWithIt(t *testing.T) {
 
 // speak is a mail server that does one thing with whoever comes.
 func speak(t *testing.T, with func(net.Conn, *bufio.Reader)) *Email {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
+	l := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	t.Cleanup(func() { _ = l.Close() })
 	go func() {
 		c, err := l.Accept()
@@ -185,7 +188,6 @@ func converse(c net.Conn, in *bufio.Reader, stop func(line string, data bool) bo
 
 // mailbox takes one letter, and says nothing after that.
 func mailbox(t *testing.T) (to *Email, letter <-chan string) {
-	t.Helper()
 	got := make(chan string, 1)
 	return speak(t, func(c net.Conn, in *bufio.Reader) {
 		var text strings.Builder
@@ -286,3 +288,76 @@ func TestASecretIsReadFromAFileAlone(t *testing.T) {
 
 // errOf returns the error of a call.
 func errOf[T any](_ T, err error) error { return err }
+
+// certificate is one for a name, which has signed itself.
+func certificate(t *testing.T, name string, ends time.Time) tls.Certificate {
+	key := must.Get(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))(t)
+	about := &x509.Certificate{
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: name}, NotBefore: ends.Add(-48 * time.Hour), NotAfter: ends,
+		BasicConstraintsValid: true, IsCA: true, KeyUsage: x509.KeyUsageCertSign | x509.KeyUsageDigitalSignature,
+	}
+	if ip := net.ParseIP(name); ip != nil {
+		about.IPAddresses = []net.IP{ip}
+	} else {
+		about.DNSNames = []string{name}
+	}
+	signed := must.Get(x509.CreateCertificate(rand.Reader, about, about, &key.PublicKey, key))(t)
+	return tls.Certificate{Certificate: [][]byte{signed}, PrivateKey: key}
+}
+
+// A receiver whose certificate is wrong is told nothing, and the error says what to do.
+func TestAWrongCertificateIsExplained(t *testing.T) {
+	later := time.Now().Add(24 * time.Hour)
+	for name, tc := range map[string]struct {
+		has  tls.Certificate
+		want string
+	}{
+		"of nobody":    {certificate(t, "127.0.0.1", later), "SSL_CERT_FILE"},
+		"another name": {certificate(t, "mail.example", later), "write the name that its certificate is for"},
+		"expired":      {certificate(t, "127.0.0.1", time.Now().Add(-time.Hour)), "has to renew its certificate"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			heard := make(chan string, 1)
+			e := speak(t, func(c net.Conn, in *bufio.Reader) {
+				_, _ = io.WriteString(c, "220 mail.example\r\n")
+				for {
+					line, err := in.ReadString('\n')
+					switch {
+					case err != nil:
+						close(heard)
+						return
+					case strings.HasPrefix(line, "EHLO"):
+						_, _ = io.WriteString(c, "250-mail.example\r\n250 STARTTLS\r\n")
+					case strings.HasPrefix(line, "STARTTLS"):
+						_, _ = io.WriteString(c, "220 go on\r\n")
+						text, _ := io.ReadAll(tls.Server(c, &tls.Config{Certificates: []tls.Certificate{tc.has}}))
+						heard <- string(text)
+						return
+					}
+				}
+			})
+			e.Plain = false
+			err := send(t.Context(), Rule{Email: e}, message)
+			assert.True(t, err != nil && strings.Contains(err.Error(), tc.want) && strings.Contains(err.Error(), e.Server), "mail: %v", err)
+			assert.Empty(t, <-heard, "it was told")
+
+			s := httptest.NewUnstartedServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("it was told") }))
+			s.TLS = &tls.Config{Certificates: []tls.Certificate{tc.has}}
+			s.Config.ErrorLog = log.New(io.Discard, "", 0)
+			s.StartTLS()
+			defer s.Close()
+			assert.ErrorContains(t, send(t.Context(), Rule{Webhook: &Webhook{URL: s.URL}}, message), tc.want, "webhook")
+		})
+	}
+}
+
+// Mail that nobody allowed to be read by others is not sent, and the error says how it could be.
+func TestAMailServerWithoutTLSIsExplained(t *testing.T) {
+	to, _ := mailbox(t)
+	to.Plain = false
+	err := send(t.Context(), Rule{Email: to}, message)
+	assert.True(t, err != nil && strings.Contains(err.Error(), "does not offer STARTTLS") && strings.Contains(err.Error(), "plain: true"), "%v", err)
+	s := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+	defer s.Close()
+	assert.ErrorContains(t, send(t.Context(), Rule{Webhook: &Webhook{URL: strings.Replace(s.URL, "http:", "https:", 1)}}, message), "check the port")
+}

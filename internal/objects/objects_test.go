@@ -13,30 +13,28 @@ import (
 	"sync"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/deployster-go/deployster/internal/must"
 	"github.com/deployster-go/deployster/internal/objects"
 )
 
 func keep(t *testing.T, s objects.Store, content string) (hash string) {
-	t.Helper()
-	hash, err := s.Keep([]byte(content))
-	require.NoError(t, err)
+	hash = must.Get(s.Keep([]byte(content)))(t)
 	wantContent(t, s, hash, content)
 	return hash
 }
 
 func wantContent(t *testing.T, s objects.Store, hash, content string) {
-	t.Helper()
 	got, err := s.Load(hash)
 	assert.True(t, err == nil && string(got) == content, "object %s holds %q (%v), want %q", hash, got, err, content)
 }
 
 // refused loads an object, which must fail with its hash.
 func refused(t *testing.T, s objects.Store, hash string, as error) {
-	t.Helper()
 	got, err := s.Load(hash)
 	assert.True(t, errors.Is(err, as) && got == nil && strings.Contains(err.Error(), hash), "object %s is %q, %v, want the error %v with its hash", hash, got, err, as)
 	assert.False(t, errors.Is(err, fs.ErrNotExist), "%v could be taken for a file that nobody ever made", err)
@@ -63,8 +61,7 @@ func TestWhatIsMadeIsGivenToItsUsersBeforeItHasItsName(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "objects")
 	var given []string
 	s := objects.In(dir, func(f *os.File, made bool) {
-		info, err := f.Stat()
-		require.NoError(t, err)
+		info := must.Get(f.Stat())(t)
 		what := filepath.Base(f.Name())
 		if !info.IsDir() {
 			what = fmt.Sprintf("%d bytes", info.Size())
@@ -101,9 +98,7 @@ func TestAMissingOrAlteredObjectIsRefusedWithItsHashAndCanBeKeptAgain(t *testing
 		"a pipe":  func() error { return errors.Join(os.Remove(path), syscall.Mkfifo(path, 0o600)) },
 		"another": func() error { return errors.Join(os.Remove(path), os.Symlink("/dev/zero", path)) },
 	} {
-		if err := alter(); err != nil {
-			t.Fatal(what, err)
-		}
+		require.NoError(t, alter(), what)
 		refused(t, s, hash, objects.ErrAltered)
 		keep(t, s, "content")
 	}
@@ -188,9 +183,7 @@ func TestAnObjectIsReadWithoutHoldingIt(t *testing.T) {
 	s := objects.In(dir, nil)
 	hash := keep(t, s, "a text")
 	f, size, err := s.Open(hash)
-	if err != nil || size != 6 {
-		t.Fatal(size, err)
-	}
+	require.True(t, err == nil && size == 6, "%v %v", size, err)
 	text, err := io.ReadAll(f)
 	err = errors.Join(err, f.Close())
 	assert.True(t, err == nil && string(text) == "a text", "%q, %v", text, err)
@@ -200,4 +193,74 @@ func TestAnObjectIsReadWithoutHoldingIt(t *testing.T) {
 	assert.True(t, err != nil && !errors.Is(err, objects.ErrMissing), "what is no hash: %v", err)
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "sha256", hash), []byte("b text"), 0o600))
 	assert.ErrorIs(t, s.Check(hash), objects.ErrAltered, "what was altered")
+}
+
+func TestObjectsThatNobodyNeedsArePruned(t *testing.T) {
+	dir := t.TempDir()
+	store := objects.In(dir, nil)
+	old, before := time.Now().Add(-3*objects.MinAge), time.Now().Add(-objects.MinAge)
+	hashes := map[string]string{}
+	for _, name := range []string{"needed", "young", "old", "again"} {
+		hash := must.Get(store.Keep([]byte(name)))(t)
+		hashes[name] = hash
+		if path := filepath.Join(dir, "sha256", hash); name != "young" {
+			require.NoError(t, os.Chtimes(path, old, old))
+		}
+	}
+	for name, at := range map[string]time.Time{".deployster-new-1": old, ".removed-1": old, ".deployster-new-2": time.Now(), "another": old} {
+		path := filepath.Join(dir, "sha256", name)
+		require.NoError(t, errors.Join(os.WriteFile(path, []byte("half"), 0o600), os.Chtimes(path, at, at)))
+	}
+	if err := store.KeepAll([]byte("needed"), []byte("again")); err != nil { // what is stored again is as new
+		t.Fatal(err)
+	}
+	require.NoError(t, os.Chtimes(filepath.Join(dir, "sha256", hashes["needed"]), old, old))
+	needed := func(hash string) bool { return hash == hashes["needed"] }
+	for _, dryRun := range []bool{true, false} {
+		pruned, err := store.Prune(t.Context(), before, needed, dryRun)
+		assert.True(t, err == nil && pruned.Count == 3 && pruned.Bytes == 11 && pruned.Oldest.Before(before), "dry run %v: it removed %+v, %v", dryRun, pruned, err)
+	}
+	for name, hash := range hashes {
+		_, err := store.Load(hash)
+		assert.True(t, name == "old" == errors.Is(err, objects.ErrMissing), "%s: %v", name, err)
+	}
+	wantLeft(t, filepath.Join(dir, "sha256"))
+	pruned, err := objects.In(t.TempDir(), nil).Prune(t.Context(), before, needed, false)
+	assert.True(t, err == nil && pruned.Count == 0, "of nothing: %+v, %v", pruned, err)
+}
+
+// Who takes an object away may be killed before it sees that this is new, or needed.
+func TestWhatWasTakenAwayIsBroughtBack(t *testing.T) {
+	dir := t.TempDir()
+	store := objects.In(dir, nil)
+	old, before := time.Now().Add(-3*objects.MinAge), time.Now().Add(-objects.MinAge)
+	at := func(name string) string { return filepath.Join(dir, "sha256", name) }
+	taken := func(content string, used time.Time) (hash string) {
+		hash = keep(t, store, content)
+		require.NoError(t, errors.Join(os.Rename(at(hash), at(".removed-"+hash)), os.Chtimes(at(".removed-"+hash), used, used)))
+		return hash
+	}
+	loaded := taken("loaded", old)
+	wantContent(t, store, loaded, "loaded")
+	needed, young, rest := taken("needed", old), taken("young", time.Now()), taken("rest", old)
+	is := func(hash string) bool { return hash == needed || hash == loaded }
+	for _, dryRun := range []bool{true, false, false} {
+		pruned, err := store.Prune(t.Context(), before, is, dryRun)
+		require.NoError(t, err, "dry run %v: it removed %+v,", dryRun, pruned)
+		_, err = os.Lstat(at(needed))
+		assert.True(t, dryRun == (err != nil), "dry run %v: of what is needed: %v", dryRun, err)
+	}
+	for hash, content := range map[string]string{loaded: "loaded", needed: "needed", young: "young"} {
+		assert.NoError(t, errOf(os.Lstat(at(hash))), "%s is not back", content)
+		wantContent(t, store, hash, content)
+	}
+	refused(t, store, rest, objects.ErrMissing)
+	for _, hash := range []string{loaded, needed, rest} {
+		assert.ErrorIs(t, errOf(os.Lstat(at(".removed-"+hash))), os.ErrNotExist, "its other name stays")
+	}
+}
+
+func wantLeft(t *testing.T, dir string) {
+	entries, err := os.ReadDir(dir)
+	assert.True(t, err == nil && len(entries) == 5 && strings.HasPrefix(entries[0].Name(), ".deployster-new-2"), "left are %v, %v", entries, err)
 }

@@ -44,7 +44,6 @@ func TestAnObjectOfAnotherUserIsAsNewOnceItIsStoredAgain(t *testing.T) {
 
 // asSomebody does something on files as another user.
 func asSomebody(t *testing.T, do func() error) {
-	t.Helper()
 	done := make(chan error)
 	go func() {
 		runtime.LockOSThread() // which ends with the goroutine, as it is another user's

@@ -28,6 +28,7 @@ import (
 	"github.com/deployster-go/deployster/environment/definition"
 	"github.com/deployster-go/deployster/environment/tasks"
 	"github.com/deployster-go/deployster/internal/identity"
+	"github.com/deployster-go/deployster/internal/must"
 	"github.com/deployster-go/deployster/internal/query/querytest"
 	"github.com/deployster-go/deployster/internal/ringtest"
 	"github.com/deployster-go/deployster/internal/waittest"
@@ -78,27 +79,22 @@ func newChromium(t testing.TB, s *site) *chromium {
 
 // look sets the size of the window, and whether people want it light or dark.
 func (c *chromium) look(width int64, scheme string) {
-	c.Helper()
 	_, err := chromedp.Call(c.tab, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}}})
 	require.NoError(c, err)
 	c.run(chromedp.EmulateViewport(width, 900))
 }
 
 func (c *chromium) run(do ...chromedp.Action[chromedp.Void]) {
-	c.Helper()
 	require.NoError(c, chromedp.Do(c.tab, do...))
 }
 
 func (c *chromium) open(path string) {
-	c.Helper()
 	c.run(chromedp.Navigate(c.url+path), chromedp.WaitReady("main"))
 }
 
 // value is that of an expression.
 func value[T any](c *chromium, expression string) T {
-	c.Helper()
-	v, err := chromedp.Run(c.tab, chromedp.Evaluate[T](expression))
-	require.NoError(c, err)
+	v := must.Get(chromedp.Run(c.tab, chromedp.Evaluate[T](expression)))(c)
 	return v
 }
 
@@ -112,7 +108,6 @@ func (c *chromium) until(expression string) {
 
 // press presses keys, one after the other.
 func (c *chromium) press(keys ...string) {
-	c.Helper()
 	for _, key := range keys {
 		c.run(chromedp.KeyEvent(key))
 	}
@@ -120,7 +115,6 @@ func (c *chromium) press(keys ...string) {
 
 // signIn signs in as somebody does who has a keyboard and no mouse.
 func (c *chromium) signIn(role identity.Role) {
-	c.Helper()
 	c.open("/")
 	c.press(c.token(role), "\r")
 	c.run(chromedp.WaitReady(`nav[aria-label="Pages"]`))
@@ -223,17 +217,15 @@ func (c *chromium) goesBack() {
 	c.open("/pipelines/gateway")
 	c.run(chromedp.Focus("#time"), chromedp.KeyEvent(kb.Home))
 	c.run(chromedp.WaitReady(".past"))
-	if said := value[string](c, `document.querySelector(".past").innerText + document.querySelector("#time").value`); !strings.Contains(said, "right after event 1.") || !strings.HasSuffix(said, "1") {
-		c.Errorf("it says %s", said)
-	}
+	said := value[string](c, `document.querySelector(".past").innerText + document.querySelector("#time").value`)
+	assert.True(c, strings.Contains(said, "right after event 1.") && strings.HasSuffix(said, "1"), "it says %s", said)
 	c.run(chromedp.Click(".past a"), chromedp.WaitNotPresent(".past"))
 }
 
 // loses has the token of who reads a page revoked: the page goes, and asks to sign in.
 func (c *chromium) loses() {
 	c.open("/pipelines/gateway")
-	_, err := c.tokens.Revoke(c.Context(), "admin", identity.Revoke{By: "ada"})
-	require.NoError(c, err)
+	must.Get(c.tokens.Revoke(c.Context(), "admin", identity.Revoke{By: "ada"}))(c)
 	c.run(chromedp.WaitReady("#token"))
 	assert.NotContains(c, value[string](c, "document.body.innerText"), "wave0")
 }
@@ -248,9 +240,8 @@ func (c *chromium) approves() {
 	c.press("reviewed", "\t", "\r")
 	c.run(chromedp.WaitReady(`main p[role=status]`))
 	assert.Equal(c, "Approved.", value[string](c, `document.querySelector("main p[role=status]").innerText`))
-	if e, ok, err := c.log.Latest(c.Context(), "stage/web/first", deploylog.Succeeded); err != nil || ok {
-		c.Errorf("the stage is done by itself: %v %v", e, err)
-	}
+	e, ok, err := c.log.Latest(c.Context(), "stage/web/first", deploylog.Succeeded)
+	assert.True(c, err == nil && !ok, "the stage is done by itself: %v %v", e, err)
 	approved := c.events(deploylog.Filter{Target: "stage/web/first", Name: "stage-approved"})
 	require.Len(c, approved, 1)
 	assert.Equal(c, markup, approved[0].Revision)
@@ -306,9 +297,8 @@ func (c *chromium) showsManyHosts(n int) {
 		before := value[string](c, `document.getElementById("grid").dataset.codes`)
 		roll(50)
 		c.until(`Number(document.getElementById("main")?.dataset.head) >= ` + c.head())
-		if after := value[string](c, `document.getElementById("grid").dataset.codes`); after == before || len(after) != n {
-			c.Fatalf("nothing has changed of %d hosts", len(after))
-		}
+		after := value[string](c, `document.getElementById("grid").dataset.codes`)
+		require.True(c, after != before && len(after) == n, "nothing has changed of %d hosts", len(after))
 		if wrong := value[int](c, `[...document.querySelectorAll("#grid .cell")].filter((e, i) => e.className !== "cell " + document.getElementById("grid").dataset.codes[i]).length`); wrong != 0 {
 			c.Errorf("%d cells are not as the hosts are", wrong)
 		}

@@ -25,14 +25,12 @@ import (
 
 // printed is the file of the log of an attempt of a job, whose directory is there.
 func (s *site) printed(group string, job, attempt int) string {
-	s.Helper()
 	path := filepath.Join(s.workspace, jobs.LogName(group, job, attempt))
 	require.NoError(s, os.MkdirAll(filepath.Dir(path), 0o700))
 	return path
 }
 
 func (s *site) prints(group string, job, attempt int, text string) {
-	s.Helper()
 	require.NoError(s, os.WriteFile(s.printed(group, job, attempt), []byte(text), 0o600))
 }
 
@@ -41,7 +39,6 @@ func TestAJobIsShownWithItsLog(t *testing.T) {
 	s := hostile(t)
 	b := s.signedIn(identity.Viewer)
 	wants := func(path string, wants ...string) {
-		t.Helper()
 		for _, want := range wants {
 			body := b.shows(http.StatusOK, want, path)
 			for _, printed := range []string{"<script>", "<b>second", "\x1b"} {
@@ -82,7 +79,6 @@ func TestWhatIsNoLogIsNotShown(t *testing.T) {
 
 // building submits a group of which a job runs.
 func (s *site) building() *querytest.Groups {
-	s.Helper()
 	g := querytest.NewGroups(s.Context(), s.log, s.now, 1)
 	require.NoError(s, errors.Join(g.Submit(record.Triggered{Name: "base", By: "ada", MaxLost: 1}, querytest.Chain("gcc", "curl")...), dispatched(g)))
 	return g
@@ -159,7 +155,6 @@ func (s *site) head() (seq string) {
 }
 
 func (s *site) events(f deploylog.Filter) (all []deploylog.Event) {
-	s.Helper()
 	for e, err := range s.log.Read(s.Context(), f) {
 		require.NoError(s, err)
 		all = append(all, e)
@@ -188,6 +183,5 @@ func TestAGroupIsShownWithItsForecast(t *testing.T) {
 	s.later(time.Hour)
 	b.shows(http.StatusOK, "expected to have ended by now; what runs takes longer than it did last", "/builds/packages-2")
 	workers = func() (build.Workers, string, error) { return nil, "", none }
-	body = b.shows(http.StatusOK, "it is not known which workers there are: "+none.Error(), "/builds/packages-2")
-	assert.NotContains(t, body, "at once")
+	assert.NotContains(t, b.shows(http.StatusOK, "it is not known which workers there are: "+none.Error(), "/builds/packages-2"), "at once")
 }

@@ -24,6 +24,7 @@ import (
 	"github.com/deployster-go/deployster/environment"
 	envdefinition "github.com/deployster-go/deployster/environment/definition"
 	"github.com/deployster-go/deployster/internal/identity"
+	"github.com/deployster-go/deployster/internal/must"
 	"github.com/deployster-go/deployster/internal/query/querytest"
 	"github.com/deployster-go/deployster/pipeline"
 	"github.com/deployster-go/deployster/pipeline/definition"
@@ -37,10 +38,7 @@ const markup = `<script>alert(1)</script>"'><img src=x onerror=alert(2)>{{.}}`
 // colours is what containers write who think they have a terminal.
 const colours = "\x1b[31mred\x1b]0;owned\x07 \u202egnp.exe\u202c\r\n<b>second</b> line\x00"
 
-func (s *site) must(_ []deploylog.Event, err error) {
-	s.Helper()
-	require.NoError(s, err)
-}
+func (s *site) must(_ []deploylog.Event, err error) { require.NoError(s, err) }
 
 // hostile is a site on which everything that may have any name has that of markup.
 func hostile(t *testing.T, events ...deploylog.Event) *site {
@@ -85,7 +83,6 @@ func hostile(t *testing.T, events ...deploylog.Event) *site {
 
 // proceed does what a scheduler would do for a pipeline whose stages take no work.
 func (s *site) proceed(all *pipelines.Pipelines, name string) {
-	s.Helper()
 	for done := false; !done; {
 		s.must(all.Change(s.Context(), name, false, func(p *pipeline.State) ([]deploylog.Event, error) {
 			for step := range p.Decide(s.now(), pipeline.Can{}) {
@@ -143,9 +140,7 @@ func TestEverythingIsText(t *testing.T) {
 	b := s.signedIn(identity.Admin)
 	for _, path := range hostilePaths() {
 		code, body := b.open(path)
-		if code >= http.StatusInternalServerError || !strings.Contains(body, "<main") {
-			t.Errorf("%s answers %d\n%s", path, code, body)
-		}
+		assert.True(t, code < http.StatusInternalServerError && strings.Contains(body, "<main"), "%s answers %d\n%s", path, code, body)
 		for _, wrong := range []string{"<script>", "<img", "<b>second", "'><", `"><img`} {
 			if strings.Contains(body, wrong) {
 				i := strings.Index(body, wrong)
@@ -203,8 +198,7 @@ func TestApprovalsAreGivenByForms(t *testing.T) {
 		"two lines":              {approver, form(approver, "approve", "r2", "reason", "a\nb"), nil, http.StatusUnprocessableEntity, "one line"},
 		"signed out":             {s.browser(), url.Values{"verdict": {"approve"}}, nil, http.StatusUnauthorized, "session has ended"},
 	} {
-		body := test.of.sends(test.code, test.says, "/approvals", test.fields, test.header...)
-		assert.NotContains(t, body, "<good>", name)
+		assert.NotContains(t, test.of.sends(test.code, test.says, "/approvals", test.fields, test.header...), "<good>", name)
 	}
 	require.Equal(t, events, before(), "events, of which none is by what was refused")
 	assert.NotContains(t, viewer.shows(http.StatusOK, "", "/approvals"), "<button class=\"primary\"", "who may not approve has a form for it")
@@ -229,8 +223,7 @@ func TestTheLogIsReadInPages(t *testing.T) {
 		s.must(s.log.Append(t.Context(), runEvents(fmt.Sprint("run", i), "run/web.yaml")...))
 	}
 	b := s.signedIn(identity.Viewer)
-	head, err := strconv.Atoi(s.head())
-	require.NoError(t, err)
+	head := must.Get(strconv.Atoi(s.head()))(t)
 	follow := func(path, rel string) (seen []string) {
 		for n := 0; path != ""; n++ {
 			require.Less(t, n, 100, "it has no end")
@@ -265,7 +258,6 @@ func TestWhatIsObservedIsApprovedByAForm(t *testing.T) {
 		return p.Propose(promotion.Define{Definition: d, ID: s.id()}, promotion.Observed{}, s.now())
 	}))
 	deploy := func(stage, version string) {
-		t.Helper()
 		require.NoError(t, querytest.Deploy(t.Context(), s.log, s.now, stage, version))
 	}
 	deploy("prod", "old")

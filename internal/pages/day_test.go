@@ -18,6 +18,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/deployster-go/deployster/control/environments"
@@ -136,9 +137,8 @@ func beginDay(t testing.TB) *day {
 	})
 	for _, run := range []func(context.Context) error{d.notifier.Run, d.keeper.Run, d.controller.Run} {
 		d.running.Go(func() {
-			if err := run(ctx); err != nil && ctx.Err() == nil {
-				t.Error(err)
-			}
+			err := run(ctx)
+			assert.True(t, err == nil || ctx.Err() != nil, "%v", err)
 		})
 	}
 	return d
@@ -160,23 +160,17 @@ func (d *day) id() string {
 	return fmt.Sprint("id", d.ids)
 }
 
-func (d *day) must(_ []deploylog.Event, err error) {
-	d.Helper()
-	require.NoError(d, err)
-}
+func (d *day) must(_ []deploylog.Event, err error) { require.NoError(d, err) }
 
 // ask sends a request, and returns its answer, which has a code.
 func (d *day) ask(code int, method, path, body string, header ...string) *httptest.ResponseRecorder {
-	d.Helper()
 	r := httptest.NewRequest(method, path, strings.NewReader(body))
 	for i := 0; i+1 < len(header); i += 2 {
 		r.Header.Set(header[i], header[i+1])
 	}
 	answer := httptest.NewRecorder()
 	d.handler.ServeHTTP(answer, r)
-	if answer.Code != code {
-		d.Errorf("%s %s answers %d, want %d: %s", method, path, answer.Code, code, answer.Body)
-	}
+	assert.Equal(d, code, answer.Code, "%s %s answers %d, want %d: %s", method, path, answer.Code, code, answer.Body)
 	return answer
 }
 
@@ -318,17 +312,11 @@ func TestADayOfTrafficLeavesNothingBehind(t *testing.T) {
 			t.Errorf("%d are there, and %d after 2 hours: %s", n, few.lengths[path], path)
 		}
 	}
-	if len(few.goroutines) == 0 {
-		t.Error("no goroutine is found of a server that runs")
-	}
+	assert.NotEmpty(t, few.goroutines, "no goroutine is found of a server that runs")
 	for path := range windows {
-		if many.lengths[path] == 0 {
-			t.Errorf("nothing is in %s, so nothing is found out of it", path)
-		}
+		assert.NotZero(t, many.lengths[path], "nothing is in %s, so nothing is found out of it", path)
 	}
-	if grown > 1536*events+1<<20 {
-		t.Errorf("%d bytes more are kept, for %d events", grown, events)
-	}
+	assert.LessOrEqual(t, grown, 1536*events+1<<20, "%d bytes more are kept, for %d events", grown, events)
 	if len(many.goroutines) > len(few.goroutines) {
 		t.Errorf("%d goroutines are left, and %d after 2 hours:\n%s\nand after 2 hours:\n%s", len(many.goroutines), len(few.goroutines),
 			strings.Join(many.goroutines, "\n\n"), strings.Join(few.goroutines, "\n\n"))

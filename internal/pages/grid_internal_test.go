@@ -30,12 +30,8 @@ func TestCellsLeadToThePageThatHasTheirHosts(t *testing.T) {
 		case "/a":
 			from = -1
 		case "i":
-			if want := fmt.Sprintf(` class="cell c" title="h%d: current"`, seen); found[2] != want {
-				t.Fatalf("cell %d is %s", seen, found[2])
-			}
-			if from < 0 || from > seen || seen >= from+mostHosts {
-				t.Fatalf("cell %d leads to the hosts from %d", seen, from)
-			}
+			require.Equal(t, fmt.Sprintf(` class="cell c" title="h%d: current"`, seen), found[2], "cell %d", seen)
+			require.True(t, from >= 0 && from <= seen && seen < from+mostHosts, "cell %d leads to the hosts from %d", seen, from)
 			seen++
 		}
 	}

@@ -113,9 +113,7 @@ func TestLinksLeadToWhatTheySay(t *testing.T) {
 	links := func(path string) (all []string) {
 		code, body := b.open(path)
 		at, err := url.Parse(path)
-		if code != http.StatusOK || err != nil {
-			t.Fatalf("%s answers %d; %v", path, code, err)
-		}
+		require.True(t, code == http.StatusOK && err == nil, "%s answers %d; %v", path, code, err)
 		for _, link := range regexpLinks.FindAllStringSubmatch(body, -1) {
 			u, err := at.Parse(html.UnescapeString(link[1]))
 			if err != nil {
@@ -141,9 +139,7 @@ func TestLinksLeadToWhatTheySay(t *testing.T) {
 			links(next)
 		}
 	}
-	if !seen["runs at target"] {
-		t.Errorf("older runs of a manifest are those of all: %v", seen)
-	}
+	assert.True(t, seen["runs at target"], "older runs of a manifest are those of all: %v", seen)
 }
 
 // signInAt signs in, and returns the answer, which leads elsewhere.
@@ -172,9 +168,8 @@ func TestASessionIsACookieThatSaysNothing(t *testing.T) {
 		if strings.Contains(token, c.Value) || strings.Contains(c.Value, "dpl") || len(c.Value) < 40 || c.Value == before {
 			t.Errorf("the cookie %q says something, after %q", c.Value, before)
 		}
-		if code, _ := b.open("/"); before != "" && code != http.StatusOK {
-			t.Errorf("after signing in again the page answers %d", code)
-		}
+		code, _ := b.open("/")
+		assert.True(t, before == "" || code == http.StatusOK, "after signing in again the page answers %d", code)
 		if before != "" { // the previous session has ended
 			s.browser().shows(http.StatusUnauthorized, "", "/v1/log", "Cookie", c.Name+"="+before)
 		}
@@ -256,9 +251,8 @@ func TestAFormThatIsOfNoPageSignsNobodyOut(t *testing.T) {
 func TestALinkFromElsewhereIsFollowed(t *testing.T) {
 	s := newSite(t)
 	answer, _ := s.browser().do(s.browser().request(http.MethodGet, "/?q=a", "", "Sec-Fetch-Site", "cross-site", "Sec-Fetch-Mode", "navigate"))
-	if answer.StatusCode != http.StatusOK || answer.Header.Get("Refresh") != "0; url=/?q=a" {
-		t.Errorf("%s %v", answer.Status, answer.Header)
-	}
+	require.Equal(t, http.StatusOK, answer.StatusCode)
+	assert.Equal(t, "0; url=/?q=a", answer.Header.Get("Refresh"), "%s %v", answer.Status, answer.Header)
 }
 
 // stalled takes nothing of a page until it is told to.

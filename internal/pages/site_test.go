@@ -15,12 +15,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/deployster-go/deployster/build"
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/deploylog/logtest"
 	"github.com/deployster-go/deployster/internal/identity"
+	"github.com/deployster-go/deployster/internal/must"
 	"github.com/deployster-go/deployster/internal/objects"
 	"github.com/deployster-go/deployster/internal/pages"
 	"github.com/deployster-go/deployster/internal/server"
@@ -44,10 +46,8 @@ type site struct {
 }
 
 func newSite(t testing.TB, events ...deploylog.Event) *site {
-	t.Helper()
 	s := &site{TB: t, log: logtest.NewMemory().Open(), workspace: t.TempDir(), workers: twoWorkers}
-	_, err := s.log.Append(t.Context(), events...)
-	require.NoError(t, err)
+	must.Get(s.log.Append(t.Context(), events...))(t)
 	s.tokens = identity.NewTokens(s.log, s.now)
 	authenticate := identity.Authenticator{Tokens: s.tokens}
 	sessions := pages.NewSessions(s.now, false, authenticate.Identify)
@@ -96,7 +96,6 @@ func (s *site) id() string { return fmt.Sprintf("id%d", s.ids.Add(1)) }
 
 // token creates a token of a role, of its name.
 func (s *site) token(role identity.Role) string {
-	s.Helper()
 	secret, _, err := s.tokens.Create(s.Context(), identity.New{Name: string(role), ID: s.id(), Grant: identity.Grant{Role: role}, By: "ada"})
 	require.NoError(s, err)
 	return secret
@@ -109,33 +108,26 @@ type browser struct {
 }
 
 func (s *site) browser() *browser {
-	jar, err := cookiejar.New(nil)
-	require.NoError(s, err)
+	jar := must.Get(cookiejar.New(nil))(s)
 	return &browser{s, &http.Client{Jar: jar, Transport: &http.Transport{DisableKeepAlives: true}}}
 }
 
 // signedIn is a browser with a session of a token with a role.
 func (s *site) signedIn(role identity.Role) *browser {
-	s.Helper()
 	b := s.browser()
 	b.sends(http.StatusOK, "", "/sign-in", url.Values{"token": {s.token(role)}})
 	return b
 }
 
 func (b *browser) do(r *http.Request) (*http.Response, string) {
-	b.Helper()
-	answer, err := b.Do(r)
-	require.NoError(b, err)
+	answer := must.Get(b.Do(r))(b)
 	defer answer.Body.Close()
-	text, err := io.ReadAll(answer.Body)
-	require.NoError(b, err)
+	text := must.Get(io.ReadAll(answer.Body))(b)
 	return answer, string(text)
 }
 
 func (b *browser) request(method, path, body string, header ...string) *http.Request {
-	b.Helper()
-	r, err := http.NewRequestWithContext(b.Context(), method, b.url+path, strings.NewReader(body))
-	require.NoError(b, err)
+	r := must.Get(http.NewRequestWithContext(b.Context(), method, b.url+path, strings.NewReader(body)))(b)
 	for i := 0; i+1 < len(header); i += 2 {
 		r.Header.Set(header[i], header[i+1])
 	}
@@ -144,14 +136,12 @@ func (b *browser) request(method, path, body string, header ...string) *http.Req
 
 // open is the page at a path, where following it leads to.
 func (b *browser) open(path string, header ...string) (code int, body string) {
-	b.Helper()
 	answer, body := b.do(b.request(http.MethodGet, path, "", header...))
 	return answer.StatusCode, body
 }
 
 // send sends a form.
 func (b *browser) send(path string, fields url.Values, header ...string) (code int, body string) {
-	b.Helper()
 	header = append([]string{"Content-Type", "application/x-www-form-urlencoded", "Origin", b.url}, header...)
 	answer, body := b.do(b.request(http.MethodPost, path, fields.Encode(), header...))
 	return answer.StatusCode, body
@@ -159,7 +149,6 @@ func (b *browser) send(path string, fields url.Values, header ...string) (code i
 
 // shows opens a page, which answers with a code and says something.
 func (b *browser) shows(code int, says, path string, header ...string) (body string) {
-	b.Helper()
 	got, body := b.open(path, header...)
 	b.answers(got, body, code, says, path)
 	return body
@@ -167,24 +156,19 @@ func (b *browser) shows(code int, says, path string, header ...string) (body str
 
 // sends sends a form, which is answered with a code and says something.
 func (b *browser) sends(code int, says, path string, fields url.Values, header ...string) (body string) {
-	b.Helper()
 	got, body := b.send(path, fields, header...)
 	b.answers(got, body, code, says, path)
 	return body
 }
 
 func (b *browser) answers(got int, body string, code int, says, path string) {
-	b.Helper()
-	if got != code || !strings.Contains(body, says) {
-		b.Errorf("%s answers %d, want %d and %q:\n%s", path, got, code, says, body)
-	}
+	assert.True(b, got == code && strings.Contains(body, says), "%s answers %d, want %d and %q:\n%s", path, got, code, says, body)
 }
 
 var formField = regexp.MustCompile(`name="form" value="([^"]+)"`)
 
 // form is what the forms of a page prove with that they are of it.
 func (b *browser) form(path string) string {
-	b.Helper()
 	_, body := b.open(path)
 	found := formField.FindStringSubmatch(body)
 	require.NotNil(b, found, "%s has no form:\n%s", path, body)

@@ -29,7 +29,6 @@ var web = picture.Graph{
 }
 
 func draw(t testing.TB, how func(io.Writer, picture.Graph) error, g picture.Graph) string {
-	t.Helper()
 	var b bytes.Buffer
 	require.NoError(t, how(&b, g))
 	return b.String()

@@ -18,8 +18,12 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
+	"github.com/deployster-go/deployster/expression"
+	"github.com/deployster-go/deployster/internal/must"
 	"github.com/deployster-go/deployster/internal/objects"
 	"github.com/deployster-go/deployster/internal/planfile"
+	"github.com/deployster-go/deployster/manifest"
+	"github.com/deployster-go/deployster/manifest/vars"
 	"github.com/deployster-go/deployster/protocol"
 	"github.com/deployster-go/deployster/runner/diff"
 	"github.com/deployster-go/deployster/runner/report"
@@ -65,18 +69,14 @@ func some() *planfile.File {
 }
 
 func encoded(t testing.TB, f *planfile.File) []byte {
-	t.Helper()
-	data, err := f.Encode()
-	require.NoError(t, err)
+	data := must.Get(f.Encode())(t)
 	return data
 }
 
 func TestWhatWasEncodedIsDecoded(t *testing.T) {
 	f := some()
 	data := encoded(t, f)
-	got, err := planfile.Decode(data)
-	require.NoError(t, err)
-	assert.Equal(t, f, got)
+	assert.Equal(t, f, must.Get(planfile.Decode(data))(t))
 	assert.True(t, planfile.Is(bytes.NewReader(data)), "it is not recognised")
 	open := f.Open()
 	assert.True(t, len(open) == 1 && open[0] == "api", "open is %v", open)
@@ -84,10 +84,8 @@ func TestWhatWasEncodedIsDecoded(t *testing.T) {
 }
 
 func TestAFileKeepsItsSchema(t *testing.T) {
-	text, err := schema.Source("plan")
-	require.NoError(t, err)
-	s, err := schema.CompileConfig(text)
-	require.NoError(t, err)
+	text := must.Get(schema.Source("plan"))(t)
+	s := must.Get(schema.CompileConfig(text))(t)
 	document := map[string]any{}
 	require.NoError(t, json.Unmarshal(encoded(t, some()), &document))
 	found := s.Validate(document)
@@ -102,8 +100,7 @@ func TestDecodeRefuses(t *testing.T) {
 	forged := func(change func(*planfile.File)) string {
 		f := some()
 		change(f)
-		data, err := f.EncodeUnread()
-		require.NoError(t, err)
+		data := must.Get(f.EncodeUnread())(t)
 		return string(data)
 	}
 	nested := func(levels int) any {
@@ -217,8 +214,7 @@ func TestWhateverIsEncodedIsDecoded(t *testing.T) {
 		f.Resources[0].Config, f.Resources[0].State = object.Draw(t, "config"), object.Draw(t, "state")
 		f.Resources[1].Diff[0] = diff.Change{Path: rapid.String().Draw(t, "path"), Op: diff.Modify, Old: value.Draw(t, "old"), New: value.Draw(t, "new")}
 		f.Resources[1].Actions[0].Args = rapid.SliceOfN(rapid.String(), 1, 3).Draw(t, "args")
-		data, err := f.Encode()
-		require.NoError(t, err)
+		data := must.Get(f.Encode())(t)
 		got, err := planfile.Decode(data)
 		require.NoError(t, err, "%s", data)
 		require.Equal(t, f, got)
@@ -234,8 +230,7 @@ func TestAHostileFileTakesLittleMemory(t *testing.T) {
 		deep = []any{deep}
 	}
 	f.Resources[0].State = map[string]any{"deep": deep}
-	data, err := f.EncodeUnread()
-	require.NoError(t, err)
+	data := must.Get(f.EncodeUnread())(t)
 	var small bytes.Buffer
 	require.NoError(t, json.Compact(&small, data))
 	hostile := redigested(small.Bytes(), f.Digest)
@@ -297,9 +292,7 @@ func TestIs(t *testing.T) {
 
 func TestSalts(t *testing.T) {
 	a, err := planfile.NewSalt(strings.NewReader("0123456789abcdef"))
-	if err != nil || len(a) != 32 {
-		t.Fatal(a, err)
-	}
+	require.True(t, err == nil && len(a) == 32, "%v %v", a, err)
 	assert.Error(t, errOf(planfile.NewSalt(strings.NewReader("too little"))), "a salt of too little randomness")
 	assert.Error(t, errOf(planfile.NewSalt(broken{})), "a salt of no randomness")
 	of := func(s planfile.Salt, v any) string {
@@ -320,3 +313,95 @@ func (broken) Read([]byte) (int, error) { return 0, errors.New("no randomness") 
 
 // errOf returns the error of a call.
 func errOf[T any](_ T, err error) error { return err }
+
+func load(t *testing.T, text string) *manifest.Manifest {
+	m := must.Get(manifest.Load([]manifest.Source{{Name: "m.yaml", Data: []byte(text)}},
+		manifest.Options{Evaluator: expression.New(t.TempDir()), Workspace: "/ws"}))(t)
+	return m
+}
+
+func TestWhatBecameOfTheInputsOfAPlanIsNamed(t *testing.T) {
+	const two = "resources:\n  a: {type: x}\n  b: {type: x}\n"
+	was := map[string]any{"kept": 1, "set": "one", "gone": nil}
+	f := &planfile.File{Salt: salt}
+	require.NoError(t, f.Pin(load(t, two), was))
+	for _, c := range []struct {
+		name, text      string
+		variables       map[string]any
+		defined, valued []string
+	}{
+		{"nothing", two, was, nil, nil},
+		{"resources", "resources:\n  c: {type: x}\n  b: {type: y}\n", was, []string{"c (m.yaml:2:3) is new", "b (m.yaml:3:3) is another", "a was removed"}, nil},
+		{"a plug", "plugs: {p: {path: /p}}\n" + two, was, []string{"its plugs are others"}, nil},
+		{"variables", two, map[string]any{"set": "two", "new": "", "kept": 1}, nil, []string{"new is new", "set has another value", "gone was removed"}},
+	} {
+		defined, valued, err := f.Changed(load(t, c.text), c.variables)
+		if err != nil || !reflect.DeepEqual(defined, c.defined) || !reflect.DeepEqual(valued, c.valued) {
+			t.Errorf("%s: %q, %q, %v; want %q, %q", c.name, defined, valued, err, c.defined, c.valued)
+		}
+	}
+	_, _, err := f.Changed(load(t, two), map[string]any{"f": func() {}})
+	assert.True(t, err != nil, "a variable that JSON cannot express was compared")
+}
+
+func TestVariablesAreCompletedByThoseOfAPlan(t *testing.T) {
+	type flags = []vars.Flag
+	file := func(path string) vars.Flag { return vars.Flag{File: path} }
+	value := func(name, value string) vars.Flag { return vars.Flag{Name: name, Value: value} }
+	f := &planfile.File{Given: []planfile.Variable{{Name: "a"}, {File: "f.yaml"}, {Name: "b"}, {Name: "a"}}}
+	for _, c := range []struct {
+		name       string
+		given, all flags
+		missing    []string
+	}{
+		{"in its order", flags{value("b", "1"), value("a", "2"), value("a", "3")}, flags{value("a", "2"), file("f.yaml"), value("b", "1"), value("a", "3")}, nil},
+		{"one is for both", flags{value("a", "1"), value("b", "2")}, flags{value("a", "1"), file("f.yaml"), value("b", "2")}, nil},
+		{"others come last", flags{value("z", "1"), value("y", "2"), value("a", "3"), value("b", "4")},
+			flags{value("a", "3"), file("f.yaml"), value("b", "4"), value("y", "2"), value("z", "1")}, nil},
+		{"files are taken as they are", flags{value("b", "1"), file("g.yaml"), value("a", "2")}, flags{value("b", "1"), file("g.yaml"), value("a", "2")}, nil},
+		{"each that is missing is named once", nil, flags{file("f.yaml")}, []string{"a", "b"}},
+	} {
+		all, missing := f.Complete(c.given)
+		assert.True(t, reflect.DeepEqual(all, c.all) && reflect.DeepEqual(missing, c.missing), "%s: %v, %v; want %v, %v", c.name, all, missing, c.all, c.missing)
+	}
+}
+
+func TestAPlanIsShownElsewhereAsItIs(t *testing.T) {
+	plan := &report.Plan{Run: "01JZ", Destroy: true, Resources: []report.ResourcePlan{
+		{Name: "a", Type: "x", ImageID: "sha256:1", Status: report.Stale, Exists: true, Config: map[string]any{"port": int64(8080), "share": 0.5, "list": []any{"x", nil}},
+			State: map[string]any{"port": int64(1 << 60)}, Diff: []diff.Change{{Path: "port", Op: "change", Old: int64(1), New: int64(8080)}}, Actions: []protocol.Action{{Name: "set"}}},
+		{Name: "b", Type: "x", DependsOn: []string{"a"}, Status: report.Unknown, After: []string{"a"}},
+		{Name: "c", Type: "x", Status: report.Failed, Reason: report.ReasonRunRefused, Error: "why\n\x1b[1m"},
+	}}
+	whole := *plan
+	whole.Resources = append([]report.ResourcePlan{}, plan.Resources...)
+	whole.Resources[0].ConfigHash, whole.Resources[0].StateHash, whole.Resources[0].ActionsHash = "hash", "hash", "hash"
+	text, err := planfile.Show(&whole)
+	require.True(t, err == nil && !strings.Contains(string(text), `"hash"`), "%v %v", string(text), err)
+	got, err := planfile.Shown(text)
+	assert.True(t, err == nil && reflect.DeepEqual(got, plan), "%+v, %v, want %+v", got, err, plan)
+	for _, text := range []string{"", "[]", `{"resources":[{"name":1}]}`} {
+		p, err := planfile.Shown([]byte(text))
+		assert.True(t, err != nil, "%q is %+v", text, p)
+	}
+}
+
+func TestAReportOfDriftIsShownElsewhereAsItIs(t *testing.T) {
+	found := &report.Drift{Run: "01JZ", Resources: []report.ResourceDrift{
+		{Name: "a", Type: "x", Status: report.Valid, Output: []string{"\x1b[1mwell"}, Unmatched: []string{"p"}},
+		{Name: "b", Type: "x", DependsOn: []string{"a"}, Status: report.Stale, Asked: "set", Diff: []diff.Change{{Path: "port", Op: diff.Modify, Old: int64(1 << 60), New: 0.5}, {Path: "", Op: diff.Add, New: map[string]any{"n": int64(1)}}},
+			Ignored: []diff.Change{{Path: "list", Op: diff.Remove, Old: []any{"x", nil, true}}}},
+		{Name: "c", Type: "x", Status: report.Stale, Missing: true},
+		{Name: "d", Type: "x", Status: report.Unknown, Because: []string{"c"}},
+		{Name: "e", Type: "x", Status: report.Failed, Reason: report.ReasonRunRefused, Error: "why\n\x1b[1m"},
+	}}
+	text := must.Get(planfile.ShowDrift(found))(t)
+	got, err := planfile.ShownDrift(text)
+	assert.True(t, err == nil && reflect.DeepEqual(got, found), "%+v, %v, want %+v", got, err, found)
+	// Nothing that a report has is left out.
+	assert.Equal(t, 13, reflect.TypeFor[report.ResourceDrift]().NumField(), "what is known of a resource")
+	for _, text := range []string{"", "[]", `{"resources":[{"name":1}]}`} {
+		d, err := planfile.ShownDrift([]byte(text))
+		assert.True(t, err != nil, "%q is %+v", text, d)
+	}
+}

@@ -13,6 +13,7 @@ import (
 	groups "github.com/deployster-go/deployster/build/record"
 	"github.com/deployster-go/deployster/environment"
 	"github.com/deployster-go/deployster/internal/identity"
+	"github.com/deployster-go/deployster/internal/must"
 	"github.com/deployster-go/deployster/internal/proposal"
 	"github.com/deployster-go/deployster/pipeline"
 	"github.com/deployster-go/deployster/pipeline/promotion"
@@ -49,9 +50,7 @@ func TestWhatIsSentIsWhatArrives(t *testing.T) {
 	} {
 		verb, body, err := proposal.Encode(c.kind, c.sent)
 		require.NoError(t, err)
-		got, err := verb.Decode(body, says)
-		require.NoError(t, err)
-		assert.Equal(t, c.want, got)
+		assert.Equal(t, c.want, must.Get(verb.Decode(body, says))(t))
 	}
 }
 
@@ -87,11 +86,9 @@ func FuzzDecode(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if by := reflect.ValueOf(command).FieldByName("By"); by.String() != "ada" {
-			t.Errorf("%s is by %q", body, by)
-		}
-		if _, err := json.Marshal(command); err != nil {
-			t.Error(err)
-		}
+		by := reflect.ValueOf(command).FieldByName("By")
+		assert.Equal(t, "ada", by.String(), "%s is by %q", body, by)
+		_, err = json.Marshal(command)
+		assert.NoError(t, err)
 	})
 }

@@ -13,12 +13,12 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/deployster-go/deployster/internal/must"
 )
 
 func put(t *testing.T, s *Store, document any) Ref {
-	t.Helper()
-	ref, err := s.Put(document)
-	require.NoError(t, err)
+	ref := must.Get(s.Put(document))(t)
 	return ref
 }
 
@@ -102,9 +102,8 @@ func TestADocumentThatCannotBeKept(t *testing.T) {
 
 func TestWhatNothingRefersToIsPruned(t *testing.T) {
 	s := New(filepath.Join(t.TempDir(), DirName))
-	if pruned, err := s.Prune(func(string) bool { return false }, time.Now(), false); err != nil || pruned != nil {
-		t.Fatalf("of a store without a directory: %v, %v", pruned, err)
-	}
+	pruned, err := s.Prune(func(string) bool { return false }, time.Now(), false)
+	require.True(t, err == nil && pruned == nil, "of a store without a directory: %v, %v", pruned, err)
 	kept, orphan, young := put(t, s, 1), put(t, s, 2), put(t, s, 3)
 	begin := time.Now()
 	for _, r := range []Ref{kept, orphan} {

@@ -20,6 +20,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/deployster-go/deployster/internal/must"
 	"github.com/deployster-go/deployster/internal/pullrequest"
 	"github.com/deployster-go/deployster/internal/pullrequest/forgetest"
 	"github.com/deployster-go/deployster/internal/pullrequest/provider"
@@ -108,8 +109,7 @@ func TestAServerThatRefusesAFilterIsAskedWithout(t *testing.T) {
 func TestTheTagOfAnImageIsSet(t *testing.T) {
 	w := newWorld(t, "bitbucket")
 	w.forge.Commit("main", map[string]string{file: "spec:\n  containers:\n  - {name: web, image: 'localhost:5000/web:1'} # here\n"}, "")
-	path, err := value.Parse("spec.containers[name=web].image")
-	require.NoError(t, err)
+	path := must.Get(value.Parse("spec.containers[name=web].image"))(t)
 	w.place.Values[0].Path, w.place.Values[0].Tag = path, true
 	w.propose("2")
 	assert.Equal(t, "spec:\n  containers:\n  - {name: web, image: 'localhost:5000/web:2'} # here\n", w.forge.Show(branch, file), "the branch")
@@ -478,8 +478,7 @@ func TestADeclineIsFoundAmongMany(t *testing.T) {
 	w.forge.Decline(302)
 	wanted := wanted("3")
 	wanted.Since = time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
-	o, err := w.client.Propose(t.Context(), w.place, wanted, may)
-	require.NoError(t, err)
+	o := must.Get(w.client.Propose(t.Context(), w.place, wanted, may))(t)
 	assert.Equal(t, pullrequest.Declined, o.Status)
 }
 
@@ -498,9 +497,8 @@ func TestWhatIsKeptIsBounded(t *testing.T) {
 			before = w.client.Kept()
 		}
 	}
-	if n := w.client.Kept(); before < 900<<10 || n > 4<<20 {
-		t.Errorf("%d bytes are kept, of which the first has %d", n, before)
-	}
+	n := w.client.Kept()
+	assert.True(t, before >= 900<<10 && n <= 4<<20, "%d bytes are kept, of which the first has %d", n, before)
 	w.place.Provider = provider.Gitea
 	w.forge.Before(func(to http.ResponseWriter, r *http.Request) bool {
 		if !strings.HasPrefix(r.URL.Path, "/api/") {
@@ -514,8 +512,7 @@ func TestWhatIsKeptIsBounded(t *testing.T) {
 		w.place.Base = "base" + strconv.Itoa(i)
 		w.forge.Commit(w.place.Base, map[string]string{file: "image: {tag: 1}\n"}, "main")
 		_, _ = w.client.Propose(t.Context(), w.place, wanted("2"), may) // nothing can be opened
-		if n := w.client.Kept(); n < 7<<20 || n > most {
-			t.Errorf("%d bytes are kept", n)
-		}
+		n := w.client.Kept()
+		assert.True(t, n >= 7<<20 && n <= most, "%d bytes are kept", n)
 	}
 }

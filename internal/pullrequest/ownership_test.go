@@ -44,8 +44,7 @@ func TestAPullRequestOfSomebodyElseIsLeftAlone(t *testing.T) {
 		w.forge.Commit(branch, map[string]string{file: after("2")}, "main")
 		person, err := provider.New(provider.Options{Kind: w.place.Provider, Repository: w.place.Repository, Token: forgetest.Token, HTTP: http.DefaultClient, Cache: provider.NewCache(&limit.Servers{Now: time.Now}, 1<<20)})
 		require.NoError(w, err)
-		_, err = person.Open(w.Context(), provider.Text{Title: "mine", Body: "mine"}, branch, "main")
-		require.NoError(w, err)
+		require.NoError(w, errOf(person.Open(w.Context(), provider.Text{Title: "mine", Body: "mine"}, branch, "main")))
 		w.refused("2", "has pull request 1, which is not of Deployster")
 		assert.Equal(w, "mine", w.forge.Pulls()[0].Title)
 		assert.Equal(w, []string{"open"}, w.states())
@@ -58,7 +57,6 @@ func TestNothingMoreIsDoneThatIsHeldInBetween(t *testing.T) {
 	each(t, func(w *world) {
 		held := errors.New("the stage is held")
 		proposes := func(revision string, changes int) {
-			t.Helper()
 			_, err := w.client.Propose(w.Context(), w.place, wanted(revision), func(context.Context) error {
 				if changes--; changes < 0 {
 					return held
@@ -74,13 +72,11 @@ func TestNothingMoreIsDoneThatIsHeldInBetween(t *testing.T) {
 		assert.Empty(w, w.forge.Pulls(), "opened")
 		w.propose("2")
 		proposes("3", 1)
-		if p := w.forge.Pulls(); len(p) != 1 || !strings.HasSuffix(p[0].Title, "revision 2") {
-			w.Errorf("changed: %+v", p)
-		}
+		p := w.forge.Pulls()
+		assert.True(w, len(p) == 1 && strings.HasSuffix(p[0].Title, "revision 2"), "changed: %+v", p)
 		assert.ErrorIs(w, w.client.Withdraw(w.Context(), w.place, func(context.Context) error { return held }), held, "withdrawn")
-		if p := w.forge.Pulls(); p[0].State != "open" || w.forge.Head(branch) == "" {
-			w.Errorf("withdrawn: %+v", p)
-		}
+		p = w.forge.Pulls()
+		assert.True(w, p[0].State == "open" && w.forge.Head(branch) != "", "withdrawn: %+v", p)
 	})
 }
 

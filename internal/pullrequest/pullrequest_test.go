@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/deployster-go/deployster/internal/must"
 	"github.com/deployster-go/deployster/internal/pullrequest"
 	"github.com/deployster-go/deployster/internal/pullrequest/forgetest"
 	"github.com/deployster-go/deployster/internal/pullrequest/limit"
@@ -42,8 +43,7 @@ type world struct {
 
 func newWorld(t *testing.T, kind string) *world {
 	t.Helper()
-	path, err := value.Parse("image.tag")
-	require.NoError(t, err)
+	path := must.Get(value.Parse("image.tag"))(t)
 	w := &world{T: t, forge: forgetest.New(t, kind, map[string]string{file: before, "README": "read me"}), now: time.Date(2026, 11, 23, 10, 0, 0, 0, time.UTC), workspace: t.TempDir()}
 	require.NoError(t, os.WriteFile(filepath.Join(w.workspace, "token"), []byte(forgetest.Token+"\n"), 0o600))
 	w.place = pullrequest.Place{
@@ -55,13 +55,11 @@ func newWorld(t *testing.T, kind string) *world {
 
 // values are set from now on: FILE:PATH each, and " tag" after it for the tag of an image.
 func (w *world) values(all ...string) {
-	w.Helper()
 	w.place.Values = nil
 	for _, text := range all {
 		text, tag := strings.CutSuffix(text, " tag")
 		file, at, _ := strings.Cut(text, ":")
-		path, err := value.Parse(at)
-		require.NoError(w, err)
+		path := must.Get(value.Parse(at))(w)
 		w.place.Values = append(w.place.Values, pullrequest.Value{File: file, Path: path, Tag: tag})
 	}
 }
@@ -78,7 +76,6 @@ func wanted(revision string) pullrequest.Wanted {
 func may(context.Context) error { return nil }
 
 func (w *world) propose(revision string) pullrequest.Outcome {
-	w.Helper()
 	o, err := w.client.Propose(w.Context(), w.place, wanted(revision), may)
 	require.NoError(w, err, "revision %s", revision)
 	return o
@@ -86,15 +83,12 @@ func (w *world) propose(revision string) pullrequest.Outcome {
 
 // gives proposes a revision, which comes to a status, of a pull request with a number.
 func (w *world) gives(revision string, status pullrequest.Status, number int) {
-	w.Helper()
 	o := w.propose(revision)
-	if o.Status != status || o.Number != number {
-		w.Errorf("revision %s gives %+v, not %s of pull request %d", revision, o, status, number)
-	}
+	require.Equal(w, status, o.Status)
+	assert.Equal(w, number, o.Number, "revision %s gives %+v", revision, o)
 }
 
 func (w *world) refused(revision, why string) {
-	w.Helper()
 	_, err := w.client.Propose(w.Context(), w.place, wanted(revision), may)
 	if assert.ErrorContains(w, err, why, "revision %s", revision) {
 		assert.NotContains(w, err.Error(), forgetest.Token)
@@ -102,10 +96,7 @@ func (w *world) refused(revision, why string) {
 }
 
 // withdraws withdraws what is proposed.
-func (w *world) withdraws() {
-	w.Helper()
-	require.NoError(w, w.client.Withdraw(w.Context(), w.place, may))
-}
+func (w *world) withdraws() { require.NoError(w, w.client.Withdraw(w.Context(), w.place, may)) }
 
 // states are those of all pull requests, in the order of their numbers.
 func (w *world) states() (all []string) {
@@ -332,9 +323,7 @@ func TestAProviderThatWantsToBeLeftAloneIs(t *testing.T) {
 	})
 	_, err := w.client.Propose(t.Context(), w.place, wanted("2"), may)
 	var limited *limit.Error
-	if !errors.As(err, &limited) || !limited.Until.Equal(w.now.Add(90*time.Second)) {
-		t.Fatalf("it fails with %v", err)
-	}
+	require.True(t, errors.As(err, &limited) && limited.Until.Equal(w.now.Add(90*time.Second)), "it fails with %v", err)
 	w.forge.Before(nil)
 	w.forge.Requests()
 	w.refused("2", "asked too often")
@@ -374,12 +363,7 @@ func TestWhatWasRevertedIsProposedAgain(t *testing.T) {
 
 func TestTheValueOfTheBaseBranchIsRead(t *testing.T) {
 	once(t, func(w *world) {
-		reads := func(want string) {
-			w.Helper()
-			got, err := w.client.Has(w.Context(), w.place, "2")
-			require.NoError(w, err)
-			assert.Equal(w, want, got)
-		}
+		reads := func(want string) { assert.Equal(w, want, must.Get(w.client.Has(w.Context(), w.place, "2"))(w)) }
 		reads("1")
 		w.propose("2")
 		reads("1")
@@ -388,8 +372,7 @@ func TestTheValueOfTheBaseBranchIsRead(t *testing.T) {
 		w.forge.Commit("main", map[string]string{file: before}, "")
 		reads("1")
 		w.place.Base = "trunk"
-		_, err := w.client.Has(w.Context(), w.place, "2")
-		assert.ErrorContains(w, err, "no branch trunk")
+		assert.ErrorContains(w, errOf(w.client.Has(w.Context(), w.place, "2")), "no branch trunk")
 	})
 }
 
@@ -469,8 +452,7 @@ func TestSeveralValuesAreSetAtOnce(t *testing.T) {
 
 		w.forge.Commit("main", map[string]string{"chart.yaml": to(chart, "2.0.0")}, "") // by hand
 		w.gives("2.0.0", pullrequest.Proposed, 1)
-		got, err := w.client.Has(w.Context(), w.place, "2.0.0")
-		require.NoError(w, err)
+		got := must.Get(w.client.Has(w.Context(), w.place, "2.0.0"))(w)
 		assert.Equal(w, "1.0.0", got, "the revision counts as there though one file has another one")
 		w.forge.Commit("main", map[string]string{"pod.yaml": to(pod, "2.0.0")}, "")
 		w.gives("2.0.0", pullrequest.Taken, 0)

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/deployster-go/deployster/internal/must"
 	"github.com/deployster-go/deployster/internal/pullrequest"
 )
 
@@ -69,7 +70,6 @@ func TestCommitsAreSignedWithAKey(t *testing.T) {
 	require.NoError(t, err)
 	t.Setenv("GNUPGHOME", home)
 	run := func(name string, args ...string) string {
-		t.Helper()
 		out, err := exec.Command(name, args...).Output()
 		require.NoError(t, err, "%s %q", name, args)
 		return string(out)
@@ -89,8 +89,7 @@ func TestCommitsAreSignedWithAKey(t *testing.T) {
 	for _, kind := range []string{"ed25519", "rsa", "ecdsa"} {
 		makers[kind] = func(name, passphrase string) {
 			run("ssh-keygen", "-q", "-t", kind, "-N", passphrase, "-C", "ann", "-f", filepath.Join(w.workspace, name))
-			public, err := os.ReadFile(filepath.Join(w.workspace, name+".pub"))
-			require.NoError(t, err)
+			public := must.Get(os.ReadFile(filepath.Join(w.workspace, name+".pub")))(t)
 			require.NoError(t, os.WriteFile(allowed, append([]byte("ann@example.com "), public...), 0o600))
 		}
 	}

@@ -37,16 +37,12 @@ func TestWhatIsAlikeIsSaidOnce(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := AlikeReasons(c.list, c.all)
-			if len(got) != c.want {
-				t.Errorf("they are %d, want %d: %+v", len(got), c.want, got)
-			}
+			assert.Len(t, got, c.want, "they")
 			var hosts []string
 			for _, a := range got {
 				hosts = append(hosts, a.Hosts...)
 			}
-			if c.want == 3 && !slices.Equal(hosts[:3], []string{"h0", "h1", "h2"}) {
-				t.Errorf("the hosts are %v", hosts)
-			}
+			assert.True(t, c.want != 3 || slices.Equal(hosts[:3], []string{"h0", "h1", "h2"}), "the hosts are %v", hosts)
 			text, err := json.Marshal(got)
 			var read []struct {
 				Target string
@@ -58,9 +54,8 @@ func TestWhatIsAlikeIsSaidOnce(t *testing.T) {
 			}
 		})
 	}
-	if text, err := json.Marshal(AlikeReasons(nil, false)); string(text) != "[]" || err != nil {
-		t.Errorf("none is %s, %v", text, err)
-	}
+	text, err := json.Marshal(AlikeReasons(nil, false))
+	assert.True(t, string(text) == "[]" && err == nil, "none is %s, %v", text, err)
 }
 
 // Hosts that failed for causes that differ in more than the name of the host are not told as
@@ -96,9 +91,8 @@ func TestCausesThatDifferAreToldApart(t *testing.T) {
 					t.Errorf("as JSON it is %s, %v", text, err)
 				}
 				for _, r := range c.list {
-					if _, host, _ := hostOf(r.Target); c.own > 0 && read.Causes[host] != r.Cause {
-						t.Errorf("the cause of %s is lost in %s", host, text)
-					}
+					_, host, _ := hostOf(r.Target)
+					assert.True(t, c.own <= 0 || read.Causes[host] == r.Cause, "the cause of %s is lost in %s", host, text)
 				}
 			}
 			assert.Equal(t, c.want, strings.Join(got, " "))

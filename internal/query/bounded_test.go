@@ -13,6 +13,7 @@ import (
 
 	"github.com/deployster-go/deployster/deploylog"
 	environmentreason "github.com/deployster-go/deployster/environment/reason"
+	"github.com/deployster-go/deployster/internal/must"
 	"github.com/deployster-go/deployster/pipeline"
 	"github.com/deployster-go/deployster/pipeline/effect"
 	"github.com/deployster-go/deployster/pipeline/reason"
@@ -123,11 +124,9 @@ func crowded(stages, hosts, revisions int) PipelineStatus {
 
 func TestTheDocumentOfALargePipelineIsBounded(t *testing.T) {
 	p := crowded(20, 300, 60)
-	before, err := json.Marshal(p.Rows[:3])
-	require.NoError(t, err)
+	before := must.Get(json.Marshal(p.Rows[:3]))(t)
 	got := Bound([]PipelineStatus{p}, false)[0]
-	text, err := json.Marshal(got)
-	require.NoError(t, err)
+	text := must.Get(json.Marshal(got))(t)
 	assert.LessOrEqual(t, len(text), 1_100_000, "bytes")
 	assert.Equal(t, map[string]LeftOut{"waiting": {Entries: 70}, "targets": {Entries: 6000 - 500}}, got.LeftOut, "it leaves out")
 	failed, hosts := false, checkRows(t, got.Rows)
@@ -153,9 +152,8 @@ func checkRows(t *testing.T, rows []TargetRow) (hosts int) {
 	for _, r := range rows {
 		switch {
 		case r.Stage == "":
-			if len(r.Revisions) != 60 || r.LeftOut != nil {
-				t.Errorf("the pipeline itself shows %d revisions in progress, and leaves out %+v", len(r.Revisions), r.LeftOut)
-			}
+			require.Len(t, r.Revisions, 60)
+			assert.Nil(t, r.LeftOut, "the pipeline itself shows")
 			continue
 		case r.Host != "":
 			hosts++
@@ -176,14 +174,11 @@ func checkRows(t *testing.T, rows []TargetRow) (hosts int) {
 func TestTheDocumentOfASmallPipelineIsWhole(t *testing.T) {
 	p := crowded(3, 20, 6)
 	p.Waiting = p.Waiting[:2]
-	text, err := json.Marshal(Bound([]PipelineStatus{p}, false))
-	require.NoError(t, err)
-	want, err := json.Marshal([]PipelineStatus{p})
-	require.NoError(t, err)
+	text := must.Get(json.Marshal(Bound([]PipelineStatus{p}, false)))(t)
+	want := must.Get(json.Marshal([]PipelineStatus{p}))(t)
 	assert.Equal(t, string(want), string(text))
 	assert.NotContains(t, string(text), "left_out")
-	none, err := json.Marshal(Bound([]PipelineStatus{}, false))
-	require.NoError(t, err)
+	none := must.Get(json.Marshal(Bound([]PipelineStatus{}, false)))(t)
 	assert.Equal(t, "[]", string(none))
 }
 
@@ -219,20 +214,14 @@ func TestTheMostUrgentOfAListAreKept(t *testing.T) {
 			all = append(all, entry{i, rank})
 		}
 		kept, left := mostUrgent(all, most, func(e entry) int { return e.rank })
-		if len(kept)+left != len(all) || len(kept) > most {
-			t.Fatalf("of %d %d are kept and %d left out", len(all), len(kept), left)
-		}
+		require.True(t, len(kept)+left == len(all) && len(kept) <= most, "of %d %d are kept and %d left out", len(all), len(kept), left)
 		shown, least := map[int]bool{}, -1
 		for i, e := range kept {
-			if i > 0 && kept[i-1].at >= e.at {
-				t.Fatalf("%v are not in their order", kept)
-			}
+			require.True(t, i <= 0 || kept[i-1].at < e.at, "%v are not in their order", kept)
 			shown[e.at], least = true, max(least, e.rank)
 		}
 		for _, e := range all {
-			if !shown[e.at] && e.rank < least {
-				t.Fatalf("%v is left out, and %v are not", e, kept)
-			}
+			require.True(t, shown[e.at] || e.rank >= least, "%v is left out, and %v are not", e, kept)
 		}
 	})
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/deployster-go/deployster/build/record"
 	"github.com/deployster-go/deployster/control/builds"
 	"github.com/deployster-go/deployster/deploylog"
+	"github.com/deployster-go/deployster/internal/must"
 )
 
 // anyWorker has room for everything.
@@ -24,12 +25,10 @@ func (anyWorker) Resume(build.Task) bool { return false }
 
 // groupsBuilt writes groups of so many jobs, each of which uses the one before it or fails.
 func groupsBuilt(tb testing.TB, log deploylog.Log, groups, jobs int) {
-	tb.Helper()
 	s, now := build.New(record.Entity), snapshotNoon
 	seq, batch := int64(0), []deploylog.Event{}
 	flush := func() {
-		_, err := log.Append(tb.Context(), batch...)
-		require.NoError(tb, err)
+		require.NoError(tb, errOf(log.Append(tb.Context(), batch...)))
 		batch = batch[:0]
 	}
 	write := func(events ...deploylog.Event) {
@@ -52,8 +51,7 @@ func groupsBuilt(tb testing.TB, log deploylog.Log, groups, jobs int) {
 			}
 			c.Jobs = append(c.Jobs, spec)
 		}
-		events, err := s.Propose(c, now)
-		require.NoError(tb, err)
+		events := must.Get(s.Propose(c, now))(tb)
 		write(events...)
 		for {
 			now = now.Add(time.Second)
@@ -85,15 +83,12 @@ func groupsBuilt(tb testing.TB, log deploylog.Log, groups, jobs int) {
 
 // buildAnswers are all that is known of the build groups of a log.
 func buildAnswers(tb testing.TB, log deploylog.Log, until int64) (all []any, b *Builds) {
-	tb.Helper()
 	b = NewBuilds(log, func() time.Time { return snapshotNoon.Add(time.Hour) })
 	require.NoError(tb, b.Follow(tb.Context(), until))
-	status, err := b.BuildStatus("base", nil)
-	require.NoError(tb, err)
+	status := must.Get(b.BuildStatus("base", nil))(tb)
 	summary, jobs, err := b.Jobs("base-1")
 	require.NoError(tb, err)
-	why, err := b.Explain(record.Group(b.Current()[0]), nil, false)
-	require.NoError(tb, err)
+	why := must.Get(b.Explain(record.Group(b.Current()[0]), nil, false))(tb)
 	return []any{b.Head(), b.last, b.Groups(), status, summary, jobs, why}, b
 }
 
@@ -115,8 +110,7 @@ func BenchmarkBuildsOfALongLog(b *testing.B) {
 	compare(b, log, func(log deploylog.Log) int64 {
 		all := NewBuilds(log, time.Now)
 		require.NoError(b, all.Follow(b.Context(), 0))
-		_, err := all.BuildStatus("base", nil)
-		require.NoError(b, err)
+		require.NoError(b, errOf(all.BuildStatus("base", nil)))
 		return all.Head()
 	})
 }

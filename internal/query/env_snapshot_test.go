@@ -1,30 +1,27 @@
 package query
 
 import (
-	"reflect"
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/deployster-go/deployster/control/environments"
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/environment"
 	"github.com/deployster-go/deployster/environment/record"
+	"github.com/deployster-go/deployster/internal/must"
 	"github.com/deployster-go/deployster/internal/query/querytest"
 )
 
 // environmentAnswers are all that is known of the environments of a log.
 func environmentAnswers(tb testing.TB, log deploylog.Log, until int64) (all []any, e *Environments) {
-	tb.Helper()
 	e = NewEnvironments(log, func() time.Time { return snapshotNoon.Add(12 * time.Hour) })
 	require.NoError(tb, e.Follow(tb.Context(), until))
-	status, err := e.Status()
-	require.NoError(tb, err)
-	why, err := e.Explain(record.Target(querytest.Environment), "", false)
-	require.NoError(tb, err)
-	revision, err := e.Revision(querytest.Environment, 0)
-	require.NoError(tb, err)
+	status := must.Get(e.Status())(tb)
+	why := must.Get(e.Explain(record.Target(querytest.Environment), "", false))(tb)
+	revision := must.Get(e.Revision(querytest.Environment, 0))(tb)
 	return []any{e.Head(), e.last, e.List(""), status, why, revision, e.Orphans("")}, e
 }
 
@@ -47,9 +44,8 @@ func TestASnapshotThatCannotBeReadIsNone(t *testing.T) {
 	want, _ := environmentAnswers(t, log, 0)
 	for name, data := range map[string]string{"": `{}`, "restored": `[]`} {
 		bad := &snapshots{log, map[string]deploylog.Snapshot{"environments": {Seq: 3, Events: []deploylog.Event{{Seq: 3, Target: record.Target(querytest.Environment), Name: name, Data: []byte(data)}}}}}
-		if got, _ := environmentAnswers(t, bad, 0); !reflect.DeepEqual(got, want) {
-			t.Errorf("with %q it is\n%+v, not\n%+v", data, got, want)
-		}
+		got, _ := environmentAnswers(t, bad, 0)
+		assert.Equal(t, want, got, "with %q", data)
 	}
 }
 

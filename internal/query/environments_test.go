@@ -149,9 +149,8 @@ func TestWhatWasReachedBeforeHostsWereUncordonedIsSeen(t *testing.T) {
 						seen = of.Seq
 					}
 				}
-				if want := [][]string{{"one"}, {"two"}, nil}; !slices.EqualFunc(cordoned, want, slices.Equal) {
-					t.Errorf("cordoned were %v, not %v", cordoned, want)
-				}
+				want := [][]string{{"one"}, {"two"}, nil}
+				assert.True(t, slices.EqualFunc(cordoned, want, slices.Equal), "cordoned were %v, not %v", cordoned, want)
 				assert.Equal(t, others.Head(), seen, "events were seen up to")
 			})
 		})

@@ -109,9 +109,8 @@ func TestARunTellsWhichStepItWorksOn(t *testing.T) {
 	record(other, report.Event{Kind: report.RunStarted}) // not a pipeline's
 
 	at := step{"D", "host/p/g/h1", "host-deployed"}
-	if w := workOn(at); len(w) != 1 || w[0].run != "R" || w[0].seq != 1 {
-		t.Errorf("it is worked on by %+v", w)
-	}
+	w := workOn(at)
+	assert.True(t, len(w) == 1 && w[0].run == "R" && w[0].seq == 1, "it is worked on by %+v", w)
 	for _, c := range []step{{"E", at.target, at.event}, {"D", "host/p/g/h2", at.event}, {"D", at.target, "host-tested"}} {
 		assert.Empty(t, workOn(c), "%+v", c)
 	}
@@ -178,7 +177,6 @@ func TestTheLatestRevisionIsOneThatWasApplied(t *testing.T) {
 
 // overviewOf is a log of lines and its overview, in which each deployment is the revision of its name.
 func overviewOf(t *testing.T, lines []string) (deploylog.Log, *overview) {
-	t.Helper()
 	log, o := logOf(t, lines...), newOverview()
 	for e, err := range log.Read(t.Context(), deploylog.Filter{}) {
 		require.NoError(t, err)

@@ -20,6 +20,7 @@ import (
 	"github.com/deployster-go/deployster/control/work"
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/deploylog/logtest"
+	"github.com/deployster-go/deployster/internal/must"
 	"github.com/deployster-go/deployster/pipeline/definition"
 	"github.com/deployster-go/deployster/pipeline/reason"
 	"github.com/deployster-go/deployster/pipeline/record"
@@ -27,7 +28,6 @@ import (
 
 // logOf makes a log of events that are each "DEPLOYMENT[/ATTEMPT] TARGET NAME DATA".
 func logOf(t *testing.T, lines ...string) deploylog.Log {
-	t.Helper()
 	log := logtest.NewMemory().Open()
 	for _, line := range lines {
 		f := strings.SplitN(line, " ", 4)
@@ -37,21 +37,17 @@ func logOf(t *testing.T, lines ...string) deploylog.Log {
 		if len(f) > 3 {
 			e.Data = json.RawMessage(f[3])
 		}
-		_, err := log.Append(t.Context(), e)
-		require.NoError(t, err)
+		require.NoError(t, errOf(log.Append(t.Context(), e)))
 	}
 	return log
 }
 
 // open is what of a history has started and not ended.
 func open(t *testing.T, history []string, targets ...deploylog.Target) (all []deploylog.Event) {
-	t.Helper()
 	log := logOf(t, history...)
 	for _, target := range targets {
-		started, err := log.InProgress(t.Context(), target)
-		require.NoError(t, err)
-		left, err := unended(t.Context(), log, target, started)
-		require.NoError(t, err)
+		started := must.Get(log.InProgress(t.Context(), target))(t)
+		left := must.Get(unended(t.Context(), log, target, started))(t)
 		all = append(all, left...)
 	}
 	return all
@@ -162,9 +158,7 @@ func TestTheLatestOfATargetAgreesWithTheListOfPipelines(t *testing.T) {
 
 // theReason is the one reason for which a stage waits.
 func theReason(t *testing.T, p *Pipelines) reason.Reason {
-	t.Helper()
-	all, err := p.Explain("stage/web/beta", work.NewHosts(""), true)
-	require.NoError(t, err)
+	all := must.Get(p.Explain("stage/web/beta", work.NewHosts(""), true))(t)
 	require.Len(t, all, 1)
 	return all[0]
 }
@@ -183,8 +177,7 @@ func TestAStepThatRestsIsExplainedByItsLastErrorAndItsNextTry(t *testing.T) {
 	if r := explain(); r.Code != reason.NoScheduler || !strings.Contains(r.Message(), "try 1 of 4 failed") || !strings.Contains(r.Message(), "connection refused, but no scheduler") {
 		t.Errorf("without a scheduler it says %q", r.Message())
 	}
-	unlock, err := log.TryLock("pipeline/web")
-	require.NoError(t, err)
+	unlock := must.Get(log.TryLock("pipeline/web"))(t)
 	defer unlock()
 	soon := now()
 	now = func() time.Time { return soon.Add(-time.Second / 2) }
@@ -204,8 +197,7 @@ func TestAStepWhoseEngineDoesNotAnswerIsExplainedBySinceWhen(t *testing.T) {
 		`y pipeline/web pipeline-steps-begun {"steps":[{"deployment":"d1","target":"stage/web/beta","event":"stage-manifest-applied","attempt":1,"try":1}]}`,
 	)
 	for _, name := range []string{"pipeline/web", "run/r1"} {
-		unlock, err := log.TryLock(name)
-		require.NoError(t, err)
+		unlock := must.Get(log.TryLock(name))(t)
 		defer unlock()
 	}
 	later := time.Duration(0)
@@ -217,9 +209,8 @@ func TestAStepWhoseEngineDoesNotAnswerIsExplainedBySinceWhen(t *testing.T) {
 	later = 20 * time.Second
 	assert.Regexp(t, "being done since 20.*nothing of it has begun on its engine yet", explain(), "without a run")
 	appendTo(t, log, "r1", "run/m.yaml", "run-started", `{"details":{"deployment":"d1","target":"stage/web/beta","event":"stage-manifest-applied"}}`)
-	if got := explain(); !strings.Contains(got, "being done by run r1 since 20") || strings.Contains(got, "answer") {
-		t.Errorf("with a run it says %q", got)
-	}
+	got := explain()
+	assert.True(t, strings.Contains(got, "being done by run r1 since 20") && !strings.Contains(got, "answer"), "with a run it says %q", got)
 	later = 2 * time.Minute
 	assert.Contains(t, explain(), "nothing has come of it since 20", "after two minutes it says")
 }
@@ -237,17 +228,14 @@ func TestAHostThatAnotherPipelineHoldsIsExplained(t *testing.T) {
 	explain := func() reason.Reason {
 		p := NewPipelines(log, time.Now)
 		require.NoError(t, p.Follow(t.Context(), 0))
-		all, err := p.Explain("host/api/g/one", work.NewHosts(""), true)
-		require.NoError(t, err)
+		all := must.Get(p.Explain("host/api/g/one", work.NewHosts(""), true))(t)
 		require.NotEmpty(t, all)
 		return all[0]
 	}
-	unlock, err := log.TryLock("pipeline/api")
-	require.NoError(t, err)
+	unlock := must.Get(log.TryLock("pipeline/api"))(t)
 	defer unlock()
 	assert.Equal(t, reason.AwaitsSlot, explain().Code, "without a scheduler the other pipeline keeps no slot")
-	unlockOther, err := log.TryLock("pipeline/web")
-	require.NoError(t, err)
+	unlockOther := must.Get(log.TryLock("pipeline/web"))(t)
 	defer unlockOther()
 	if r := explain(); r.Code != reason.AwaitsHost || !strings.Contains(r.Message(), "has begun its steps as host/web/g/one, and host-deployed comes next there") {
 		t.Errorf("explained with %+v", r)
@@ -275,9 +263,7 @@ func TestWhoDidWhat(t *testing.T) {
 		who := NewActors(log)
 		for e, err := range log.Read(t.Context(), f) {
 			require.NoError(t, err)
-			by, err := who.Of(t.Context(), e)
-			require.NoError(t, err)
-			assert.Equal(t, want[e.Seq-1], by, "event %d", e.Seq)
+			assert.Equal(t, want[e.Seq-1], must.Get(who.Of(t.Context(), e))(t), "event %d", e.Seq)
 		}
 	}
 }
@@ -296,8 +282,7 @@ func TestRunsAsTheLogTellsOfThem(t *testing.T) {
 		`r5 run/db.yaml run-failed {"details":{"interrupted":"true"},"counts":{"changed":1}}`,
 		`r6 run/db.yaml run-started {"details":7}`,
 	)
-	runs, err := readRuns(t.Context(), log, "run/")
-	require.NoError(t, err)
+	runs := must.Get(readRuns(t.Context(), log, "run/"))(t)
 	var got []string
 	for _, r := range runs {
 		got = append(got, fmt.Sprintf("%s %s %s %s: %s", r.Run, r.Manifest, r.Verb, r.User, r.Summary()))
@@ -319,10 +304,8 @@ func TestStepsThatADefinitionNamesAreEvents(t *testing.T) {
 		{Name: "build", Build: &definition.Build{Artifacts: []string{"x86"}}},
 		{Name: "beta", Deploy: &definition.Deploy{Steps: []definition.HostStep{{Event: "host-smoke-tested"}}}},
 	}}
-	data, err := json.Marshal(map[string]any{"version": 1, "definition": web})
-	require.NoError(t, err)
-	names, err := NamesIn(t.Context(), logOf(t, "web pipeline/web pipeline-defined "+string(data), "d host/a mine-happened"))
-	require.NoError(t, err)
+	data := must.Get(json.Marshal(map[string]any{"version": 1, "definition": web}))(t)
+	names := must.Get(NamesIn(t.Context(), logOf(t, "web pipeline/web pipeline-defined "+string(data), "d host/a mine-happened")))(t)
 	for _, name := range []string{"host-smoke-tested", "build-stage-received-x86-artifact", "mine-happened", "run-failed", "task-lost", "pipeline-cancelled"} {
 		assert.True(t, names.events[name], name)
 	}
@@ -334,8 +317,7 @@ func TestStepsThatADefinitionNamesAreEvents(t *testing.T) {
 func TestEveryDocumentedEventIsKnown(t *testing.T) {
 	known, found := EventNames(), 0
 	for _, page := range []string{"log", "pipelines", "environments"} {
-		text, err := os.ReadFile("../../docs/" + page + ".md")
-		require.NoError(t, err)
+		text := must.Get(os.ReadFile("../../docs/" + page + ".md"))(t)
 		events := false
 		for line := range strings.Lines(string(text)) {
 			cells := strings.Split(line, "|")
@@ -363,14 +345,11 @@ func TestPipelinesWithoutADefinitionAreListedAndExplained(t *testing.T) {
 	p := NewPipelines(log, time.Now)
 	require.NoError(t, p.Follow(t.Context(), 0))
 	for _, name := range p.Present() {
-		_, err := p.Explain(record.Target(name), nil, true)
-		require.NoError(t, err)
+		require.NoError(t, errOf(p.Explain(record.Target(name), nil, true)))
 	}
-	if rows, _ := p.List(); len(rows) != 1 || rows[0].Stages != 0 || rows[0].Name != "odd" {
-		t.Errorf("listed are %+v", rows)
-	}
-	_, err := p.Status(true, false)
-	require.NoError(t, err)
+	rows, _ := p.List()
+	assert.True(t, len(rows) == 1 && rows[0].Stages == 0 && rows[0].Name == "odd", "listed are %+v", rows)
+	require.NoError(t, errOf(p.Status(true, false)))
 }
 
 // ending is a log in which a run ends right after it was read for the first time.
@@ -408,11 +387,9 @@ func TestARunThatEndsWhileItIsLookedAtHasNotDied(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			newLog := func() *ending { return &ending{Log: logOf(t, "1/1 run/m.yaml run-started"), end: c.end} }
-			one, err := RunOf(t.Context(), newLog(), "1", 0)
-			require.NoError(t, err)
+			one := must.Get(RunOf(t.Context(), newLog(), "1", 0))(t)
 			assert.Equal(t, c.want, one.Outcome)
-			all, err := Runs(t.Context(), newLog(), RunFilter{Target: "run/"})
-			require.NoError(t, err)
+			all := must.Get(Runs(t.Context(), newLog(), RunFilter{Target: "run/"}))(t)
 			require.Len(t, all, 1)
 			assert.Equal(t, c.want, all[0].Outcome)
 		})
@@ -482,7 +459,8 @@ func TestOutputsAreThoseOfTheLastApply(t *testing.T) {
 }
 
 func appendTo(t *testing.T, log deploylog.Log, deployment string, target deploylog.Target, event, data string) {
-	t.Helper()
 	_, err := log.Append(t.Context(), deploylog.Event{Deployment: deployment, Target: target, Name: event, Attempt: 1, Data: []byte(data)})
 	require.NoError(t, err)
 }
+
+func errOf[T any](_ T, err error) error { return err }

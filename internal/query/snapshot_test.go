@@ -20,6 +20,7 @@ import (
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/deploylog/logtest"
 	"github.com/deployster-go/deployster/deploylog/sqlite"
+	"github.com/deployster-go/deployster/internal/must"
 	"github.com/deployster-go/deployster/internal/query/querytest"
 	"github.com/deployster-go/deployster/internal/ringtest"
 	"github.com/deployster-go/deployster/pipeline"
@@ -142,15 +143,13 @@ func (p *plant) id2() int { p.ids++; return p.ids }
 // work does a step, or tries it.
 func (p *plant) work(s *pipeline.State, todo machine.Step) {
 	if !todo.Work() {
-		events, err := todo.Completed(nil)
-		require.NoError(p, err)
+		events := must.Get(todo.Completed(nil))(p)
 		p.append(events...)
 		return
 	}
 	run := p.id()
 	details := map[string]any{"details": map[string]string{"deployment": todo.Deployment, "target": string(todo.Target), "event": todo.Event}}
-	data, err := json.Marshal(details)
-	require.NoError(p, err)
+	data := must.Get(json.Marshal(details))(p)
 	p.append(s.Begun(p.id(), []machine.Step{todo}), deploylog.Event{Deployment: run, Target: "run/m.yaml", Name: "run-started", Attempt: 1, Data: data})
 	switch p.n(8, "outcome") {
 	case 0: // it goes on
@@ -160,8 +159,7 @@ func (p *plant) work(s *pipeline.State, todo machine.Step) {
 	case 2:
 		p.append(deploylog.Event{Deployment: run, Target: "run/m.yaml", Name: "run-failed", Attempt: 1}, todo.TryFailed(p.id(), "somebody", "", "exit code 3"))
 	default:
-		events, err := todo.Completed(nil)
-		require.NoError(p, err)
+		events := must.Get(todo.Completed(nil))(p)
 		p.append(append([]deploylog.Event{{Deployment: run, Target: "run/m.yaml", Name: "run-finished-successfully", Attempt: 1}}, events...)...)
 	}
 }
@@ -177,9 +175,7 @@ func answers(t rapid.TB, log deploylog.Log, until int64) map[string]any {
 	for _, name := range p.Present() {
 		status, err := p.Status(true, true, name)
 		releases, err2 := p.Releases(name)
-		if err != nil || err2 != nil {
-			t.Fatal(err, err2)
-		}
+		require.True(t, err == nil && err2 == nil, "%v %v", err, err2)
 		all["status of "+name], all["releases of "+name] = status, releases
 		_ = p.Ask(name, func(s *pipeline.State) error {
 			all["explanation of "+name] = s.Explain(record.Target(name))
@@ -220,8 +216,7 @@ func TestALongHistoryIsNotReadAgain(t *testing.T) {
 	readOnce(t, dir, func(log deploylog.Log, until int64) []any {
 		p := NewPipelines(log, func() time.Time { return snapshotNoon.Add(12 * time.Hour) })
 		require.NoError(t, p.Follow(t.Context(), until))
-		all, err := p.Status(true, false)
-		require.NoError(t, err)
+		all := must.Get(p.Status(true, false))(t)
 		require.Len(t, all, 1)
 		require.Greater(t, len(all[0].Rows), 300)
 		return []any{p.Head(), all}
@@ -236,8 +231,7 @@ func BenchmarkPipelinesOfALongLog(b *testing.B) {
 	compare(b, log, func(log deploylog.Log) int64 {
 		p := NewPipelines(log, time.Now)
 		require.NoError(b, p.Follow(b.Context(), 0))
-		_, err := p.Status(false, false)
-		require.NoError(b, err)
+		require.NoError(b, errOf(p.Status(false, false)))
 		return p.Head()
 	})
 }
@@ -260,22 +254,18 @@ func (c *counted) Read(ctx context.Context, f deploylog.Filter) iter.Seq2[deploy
 
 // large has a log have what happened to a pipeline and an environment of so many hosts.
 func large(tb testing.TB, log deploylog.Log, hosts, revisions int) {
-	tb.Helper()
 	events := querytest.Large(hosts, revisions)
 	for i := range events {
 		events[i].Seq, events[i].ID = 0, ""
 	}
 	for part := range slices.Chunk(events, 5000) {
-		_, err := log.Append(tb.Context(), part...)
-		require.NoError(tb, err)
+		require.NoError(tb, errOf(log.Append(tb.Context(), part...)))
 	}
 }
 
 // openFile opens a log in a directory, of which it counts what is read.
 func openFile(tb testing.TB, dir string) *counted {
-	tb.Helper()
-	log, err := sqlite.Open(tb.Context(), filepath.Join(dir, "log.db"), sqlite.Options{})
-	require.NoError(tb, err)
+	log := must.Get(sqlite.Open(tb.Context(), filepath.Join(dir, "log.db"), sqlite.Options{}))(tb)
 	tb.Cleanup(func() { _ = log.Close() })
 	return &counted{Log: log}
 }
@@ -284,7 +274,6 @@ func openFile(tb testing.TB, dir string) *counted {
 // is known up to an event, of which the first is the head. command is one that appends events.
 // Without the snapshot all is read, and the answers are the same.
 func readOnce(t *testing.T, dir string, look func(log deploylog.Log, until int64) []any, command func(deploylog.Log) ([]deploylog.Event, error)) {
-	t.Helper()
 	read := func(until int64) ([]any, int) {
 		log := openFile(t, dir)
 		answers := look(log, until)
@@ -300,8 +289,7 @@ func readOnce(t *testing.T, dir string, look func(log deploylog.Log, until int64
 	assert.Equal(t, first-1, n, "events that are read of an earlier moment, before the snapshot")
 	assert.Equal(t, head-1, earlier[0])
 	log := openFile(t, dir)
-	written, err := command(log)
-	require.NoError(t, err)
+	written := must.Get(command(log))(t)
 	assert.LessOrEqual(t, log.read, len(written), "events that a command reads")
 	want, n = read(0)
 	assert.LessOrEqual(t, n, len(written), "events that are read after a command")

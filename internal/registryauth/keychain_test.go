@@ -26,7 +26,6 @@ type home struct {
 }
 
 func newHome(t *testing.T) *home {
-	t.Helper()
 	h := &home{t, t.TempDir(), map[string]string{}}
 	h.env["HOME"] = h.dir
 	for name, script := range map[string]string{
@@ -47,7 +46,6 @@ func newHome(t *testing.T) *home {
 }
 
 func (h *home) write(name, text string, mode os.FileMode) {
-	h.t.Helper()
 	path := filepath.Join(h.dir, name)
 	require.NoError(h.t, os.MkdirAll(filepath.Dir(path), 0o700))
 	require.NoError(h.t, os.WriteFile(path, []byte(text), mode))

@@ -13,18 +13,17 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/deployster-go/deployster/internal/must"
 	"github.com/deployster-go/deployster/internal/regularfile"
 )
 
 func TestNothingIsOpenedButAFile(t *testing.T) {
 	t.Chdir(t.TempDir()) // a socket's path is short
-	listener, err := net.Listen("unix", "socket")
-	require.NoError(t, err)
+	listener := must.Get(net.Listen("unix", "socket"))(t)
 	defer listener.Close()
 	require.NoError(t, errors.Join(os.WriteFile("file", []byte("text"), 0o600), syscall.Mkfifo("fifo", 0o600), os.Mkdir("dir", 0o700),
 		os.Symlink("file", "link"), os.Symlink("fifo", "to-fifo"), os.Symlink("/dev/null", "out")))
-	root, err := os.OpenRoot(".")
-	require.NoError(t, err)
+	root := must.Get(os.OpenRoot("."))(t)
 	defer root.Close()
 	ways := map[string]func(string) (*os.File, fs.FileInfo, error){
 		"open":    regularfile.Open,
@@ -56,7 +55,7 @@ func TestNothingIsOpenedButAFile(t *testing.T) {
 		}
 	}
 	require.NoError(t, os.Symlink("loop", "loop"))
-	_, _, err = regularfile.OpenNoLink("loop/file")
+	_, _, err := regularfile.OpenNoLink("loop/file")
 	assert.ErrorIs(t, err, syscall.ELOOP)
 	assert.NotErrorIs(t, err, regularfile.ErrNotFile)
 	for way, open := range ways {

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/deployster-go/deployster/internal/rollout"
@@ -33,9 +34,8 @@ func TestHowFarAWorkloadIs(t *testing.T) {
 		require.NoError(t, decoder.Decode(&numbers))
 		require.NoError(t, json.Unmarshal([]byte(c.object), &plain))
 		p, ok := rollout.Of(c.kind, plain)
-		if again, _ := rollout.Of(c.kind, numbers); !ok || again != p {
-			t.Errorf("%s: %+v, and of other numbers %+v", c.name, p, again)
-		}
+		again, _ := rollout.Of(c.kind, numbers)
+		assert.True(t, ok && again == p, "%s: %+v, and of other numbers %+v", c.name, p, again)
 		if c.all == "" {
 			c.all = c.due
 		}
@@ -46,11 +46,9 @@ func TestHowFarAWorkloadIs(t *testing.T) {
 	for generation, seen := range map[string]bool{"1": true, "2": false, "null": true} {
 		var object map[string]any
 		require.NoError(t, json.Unmarshal([]byte(`{"metadata": {"generation": `+generation+`}, "status": {"observedGeneration": 1}}`), &object))
-		if p, _ := rollout.Of("Deployment", object); p.Seen != seen {
-			t.Errorf("of generation %s it is %v that 1 is seen", generation, p.Seen)
-		}
+		p, _ := rollout.Of("Deployment", object)
+		assert.Equal(t, seen, p.Seen, "of generation %s", generation)
 	}
-	if _, ok := rollout.Of("Job", map[string]any{}); ok {
-		t.Error("a Job is rolled out")
-	}
+	_, ok := rollout.Of("Job", map[string]any{})
+	assert.False(t, ok, "a Job is rolled out")
 }

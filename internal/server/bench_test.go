@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/deployster-go/deployster/deploylog"
+	"github.com/deployster-go/deployster/internal/must"
 	"github.com/deployster-go/deployster/internal/waittest"
 )
 
@@ -24,7 +25,6 @@ const clients = 16
 
 // rate asks again and again, by many clients at once, and reports how often a second.
 func rate(b *testing.B, ask func(i int)) {
-	b.Helper()
 	http.DefaultTransport.(*http.Transport).MaxIdleConnsPerHost = 4 * clients
 	var n atomic.Int64
 	b.SetParallelism(clients)
@@ -44,9 +44,7 @@ func BenchmarkReads(b *testing.B) {
 		plain := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, text) }))
 		b.Cleanup(plain.Close)
 		for of, url := range map[string]string{name: url, name + "Yardstick": plain.URL} {
-			b.Run(of, func(b *testing.B) {
-				rate(b, func(int) { expect(b, 200, "", "GET", url+path, "operator", "") })
-			})
+			b.Run(of, func(b *testing.B) { rate(b, func(int) { expect(b, 200, "", "GET", url+path, "operator", "") }) })
 		}
 	}
 }
@@ -67,8 +65,7 @@ func BenchmarkRecords(b *testing.B) {
 		b.Run(name, func(b *testing.B) {
 			rate(b, func(int) {
 				if lock {
-					unlock, err := log.Lock(b.Context(), "some")
-					require.NoError(b, err)
+					unlock := must.Get(log.Lock(b.Context(), "some"))(b)
 					defer unlock()
 				}
 				event := deploylog.Event{Deployment: fmt.Sprint("d", n.Add(1)), Target: "run/web.yaml", Name: "run-started"}

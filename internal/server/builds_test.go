@@ -26,6 +26,7 @@ import (
 	"github.com/deployster-go/deployster/engine"
 	"github.com/deployster-go/deployster/internal/artifacts"
 	"github.com/deployster-go/deployster/internal/identity"
+	"github.com/deployster-go/deployster/internal/must"
 	"github.com/deployster-go/deployster/internal/objects"
 	"github.com/deployster-go/deployster/internal/server"
 	"github.com/deployster-go/deployster/inventory"
@@ -77,8 +78,7 @@ func (y *yard) source(text string) (digest string, layer artifacts.Layer, conten
 	y.Helper()
 	from, dir := artifacts.In(filepath.Join(y.TempDir(), "from")), y.TempDir()
 	require.NoError(y, os.WriteFile(filepath.Join(dir, "main.c"), []byte(text), 0o600))
-	a, err := from.Collect(y.Context(), dir, artifacts.Limits{})
-	require.NoError(y, err)
+	a := must.Get(from.Collect(y.Context(), dir, artifacts.Limits{}))(y)
 	body, layer, err := from.Open(y.Context(), a.Digest)
 	require.NoError(y, err)
 	defer body.Close()
@@ -111,13 +111,11 @@ func (y *yard) body(sources string, change ...func(*recipe.Recipe)) body {
 }
 
 func (y *yard) submit(status int, says, who string, of body, header ...string) (said string) {
-	y.Helper()
 	return post(y.T, status, says, y.url+"/v1/builds/commands/submit", who, of, header...)
 }
 
 // submitted are the groups in the log.
 func (y *yard) submitted() (all []deploylog.Event) {
-	y.Helper()
 	for e, err := range y.log.Read(y.Context(), deploylog.Filter{}) {
 		require.NoError(y, err)
 		if e.Name == record.GroupTriggered {
@@ -128,7 +126,6 @@ func (y *yard) submitted() (all []deploylog.Event) {
 }
 
 func (y *yard) put(status int, says, who, digest string, layer artifacts.Layer, content []byte) {
-	y.Helper()
 	expect(y.T, status, says, "PUT", y.url+"/v1/artifacts/"+digest+"?layer="+layer.Digest, who, string(content))
 }
 
@@ -163,9 +160,8 @@ func TestAGroupIsSubmittedWithItsSources(t *testing.T) {
 		t.Fatalf("submitted are %v", groups)
 	}
 	for e, err := range y.log.Read(t.Context(), deploylog.Filter{}) {
-		if text := string(e.Data); err != nil || strings.Contains(text, "forged") || strings.Contains(text, "theirs") {
-			t.Errorf("%v: %s", err, text)
-		}
+		text := string(e.Data)
+		assert.True(t, err == nil && !strings.Contains(text, "forged") && !strings.Contains(text, "theirs"), "%v: %s", err, text)
 	}
 	y.submit(200, "base-2", "operator", of)
 }
@@ -236,19 +232,14 @@ func TestHostileArtifacts(t *testing.T) {
 		"what is no layer": {zeros, fmt.Sprintf("sha256:%x", sha256.Sum256(tar)), string(tar), 422},
 	} {
 		status, _, said := ask(t, "PUT", y.url+"/v1/artifacts/"+test.digest+"?layer="+test.layer, "operator", test.body)
-		if status != test.want || y.kept.Has(digest) {
-			t.Errorf("%s: %d %s", name, status, said)
-		}
+		assert.True(t, status == test.want && !y.kept.Has(digest), "%s: %d %s", name, status, said)
 	}
 	r, err := http.NewRequestWithContext(t.Context(), "PUT", y.url+"/v1/artifacts/"+digest+"?layer="+layer.Digest, io.MultiReader(bytes.NewReader(content)))
 	require.NoError(t, err)
 	r.Header.Set("Authorization", "Bearer operator")
-	answer, err := http.DefaultTransport.RoundTrip(r)
-	require.NoError(t, err)
+	answer := must.Get(http.DefaultTransport.RoundTrip(r))(t)
 	_ = answer.Body.Close()
-	if answer.StatusCode != http.StatusLengthRequired {
-		t.Errorf("without a length: %s", answer.Status)
-	}
+	assert.Equal(t, http.StatusLengthRequired, answer.StatusCode, "without a length: %s", answer.Status)
 }
 
 // What workers there are, and which images they have, the server says; of how it reaches them
@@ -270,7 +261,6 @@ func TestTheWorkersOfAServerAreAskedThroughIt(t *testing.T) {
 		return engine.Image{ID: "sha256:aa", Digest: "sha256:bb", OS: "linux", Arch: "amd64"}, nil
 	}
 	asks := func(want int, says, method, path, who, body string) {
-		t.Helper()
 		status, _, said := ask(t, method, y.url+"/v1/workers"+path, who, body)
 		answers(t, want, says, path, body, who)(status, said)
 		assert.NotContains(t, said, "ssh://")
@@ -294,12 +284,10 @@ func TestTheWorkersOfAServerAreAskedThroughIt(t *testing.T) {
 	r, err := http.NewRequestWithContext(ctx, "POST", y.url+"/v1/workers/one/images", strings.NewReader(`{"image":"slow","pull":"never"}`))
 	require.NoError(t, err)
 	r.Header.Set("Authorization", "Bearer operator")
-	answer, err := http.DefaultTransport.RoundTrip(r)
-	require.NoError(t, err)
+	answer := must.Get(http.DefaultTransport.RoundTrip(r))(t)
 	defer answer.Body.Close()
-	if n, err := answer.Body.Read(make([]byte, 1)); n != 1 || err != nil {
-		t.Errorf("%d bytes were read: %v", n, err)
-	}
+	n, err := answer.Body.Read(make([]byte, 1))
+	assert.True(t, n == 1 && err == nil, "%d bytes were read: %v", n, err)
 	leave()
 }
 
@@ -309,7 +297,6 @@ func TestTheLogOfAJobIsReadInParts(t *testing.T) {
 	require.NoError(t, errOf(log.Append(t.Context(), groups(t)...)))
 	_, url := newServer(t, log, func(o *server.Options) { o.Workspace = dir })
 	write := func(job int, text string) {
-		t.Helper()
 		at := filepath.Join(dir, jobs.LogName("base-1", job, 1))
 		require.NoError(t, os.MkdirAll(filepath.Dir(at), 0o700))
 		require.NoError(t, os.WriteFile(at, []byte(text), 0o600))
@@ -352,7 +339,6 @@ func TestTheLogOfAJobIsReadInParts(t *testing.T) {
 	require.NoError(t, os.Remove(at))
 	expect(t, 404, "no log of it here", "GET", url+"/v1/builds/base-1/jobs/1/log", "viewer", "")
 	require.NoError(t, os.Symlink(secret, at))
-	if status, _, said := ask(t, "GET", url+"/v1/builds/base-1/jobs/1/log", "viewer", ""); status != 500 || strings.Contains(said, "key") {
-		t.Errorf("a link: %d %s", status, said)
-	}
+	status, _, said := ask(t, "GET", url+"/v1/builds/base-1/jobs/1/log", "viewer", "")
+	assert.True(t, status == 500 && !strings.Contains(said, "key"), "a link: %d %s", status, said)
 }

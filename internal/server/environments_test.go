@@ -22,6 +22,7 @@ import (
 	"github.com/deployster-go/deployster/environment/report"
 	"github.com/deployster-go/deployster/internal/budget"
 	"github.com/deployster-go/deployster/internal/identity"
+	"github.com/deployster-go/deployster/internal/must"
 	"github.com/deployster-go/deployster/internal/objects"
 	"github.com/deployster-go/deployster/internal/server"
 	"github.com/deployster-go/deployster/inventory"
@@ -84,27 +85,21 @@ func (s *shop) definition(name, text string, change ...func(*definition.Definiti
 
 // send sends a command for an environment, as somebody.
 func (s *shop) send(status int, says, who, name, verb string, of any) (said string) {
-	s.Helper()
 	return post(s.T, status, says, s.url+"/v1/environments/"+name+"/commands/"+verb, who, of)
 }
 
 func (s *shop) report(name string) (r report.Report) {
-	s.Helper()
 	e := environments.New(s.log, nil)
 	require.NoError(s, e.Follow(context.Background(), 0))
 	r, err := reconcile.Get(e.Fold, name, (*environment.State).Report)
-	if err != nil && !errors.Is(err, environments.ErrNoEnvironment) {
-		s.Fatal(err)
-	}
+	require.True(s, err == nil || errors.Is(err, environments.ErrNoEnvironment), "%v", err)
 	return r
 }
 
 type body map[string]any
 
 func mustJSON(t testing.TB, v any) []byte {
-	t.Helper()
-	text, err := json.Marshal(v)
-	require.NoError(t, err)
+	text := must.Get(json.Marshal(v))(t)
 	return text
 }
 

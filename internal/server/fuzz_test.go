@@ -23,6 +23,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/danielgtaylor/huma/v2"
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/deployster-go/deployster/build"
@@ -32,6 +33,7 @@ import (
 	"github.com/deployster-go/deployster/deploylog/logtest"
 	"github.com/deployster-go/deployster/internal/artifacts"
 	"github.com/deployster-go/deployster/internal/identity"
+	"github.com/deployster-go/deployster/internal/must"
 	"github.com/deployster-go/deployster/internal/objects"
 	"github.com/deployster-go/deployster/internal/query/querytest"
 	"github.com/deployster-go/deployster/internal/ringtest"
@@ -65,7 +67,6 @@ type api struct {
 
 // fuzzed is a log of pipelines, environments and build groups, which are small.
 func fuzzed(tb testing.TB) (events []deploylog.Event, words []string) {
-	tb.Helper()
 	events = append(querytest.Large(8, 14), deploylog.Event{
 		Deployment: "d0", Target: promotion.Target("shop"), Name: promotion.PipelineDefined, Attempt: 1, Data: promotion.Payload{Definition: promoted(tb, promoting), By: "root"}.Data(),
 	}, deploylog.Event{
@@ -90,12 +91,9 @@ func fuzzed(tb testing.TB) (events []deploylog.Event, words []string) {
 
 // groups are the events of some build groups: of one a job has failed, of others all wait.
 func groups(tb testing.TB) (events []deploylog.Event) {
-	tb.Helper()
 	log := logtest.NewMemory().Open()
 	all := querytest.NewGroups(tb.Context(), log, func() time.Time { return querytest.Noon }, 2)
-	must := func(err error) {
-		require.NoError(tb, err)
-	}
+	must := func(err error) { require.NoError(tb, err) }
 	must(all.Submit(record.Triggered{Name: "base", By: "root", MaxLost: 3}, querytest.Chain("libc", "zlib", "curl", "git")...))
 	for _, result := range []build.Result{querytest.Built(time.Second), {Failed: &record.Failed{Cause: "exit code 1", Exit: 1, Output: []string{"no rule"}}}} {
 		running, err := all.Dispatch()
@@ -118,16 +116,14 @@ func newAPI(tb testing.TB, events []deploylog.Event, words []string, dir string)
 	require.NoError(tb, errOf(log.Append(tb.Context(), events...)))
 	a, store := &api{words: slices.Clone(words), failed: &bytes.Buffer{}}, objects.In(dir, nil)
 	for _, text := range []string{nothing, noVariables} {
-		digest, err := store.Keep([]byte(text))
-		require.NoError(tb, err)
+		digest := must.Get(store.Keep([]byte(text)))(tb)
 		a.words = append(a.words, digest)
 	}
 	runs, stop := runsOn(tb, log, store)
 	a.stop = stop
-	one, err := runs.Begin(tb.Context(), apply.Request{Manifests: []string{"a.yaml"}, By: "root", Carries: map[string]string{
+	one := must.Get(runs.Begin(tb.Context(), apply.Request{Manifests: []string{"a.yaml"}, By: "root", Carries: map[string]string{
 		"a.yaml": objects.Hash([]byte(nothing)), "/variables": objects.Hash([]byte(noVariables)),
-	}})
-	require.NoError(tb, err)
+	}}))(tb)
 	const often = 8 // of so many words one is the run, for most of what is asked of runs is of one
 	a.words = append(a.words, "a.yaml", "/variables")
 	a.words = append(a.words, slices.Repeat([]string{one.ID}, len(a.words)/often)...)
@@ -267,9 +263,7 @@ func TestTheAPIAnswersWhateverIsSent(t *testing.T) {
 	}
 	a.stop()
 	for _, status := range []int{200, 400, 401, 403, 404, 409, 422} {
-		if reached[status] == 0 {
-			t.Errorf("nothing was answered with %d: %v", status, reached)
-		}
+		assert.NotZero(t, reached[status], "nothing was answered with %d: %v", status, reached)
 	}
 	ended(t, before)
 }

@@ -26,6 +26,7 @@ import (
 	"github.com/deployster-go/deployster/control/pipelines"
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/deploylog/sqlite"
+	"github.com/deployster-go/deployster/internal/must"
 	"github.com/deployster-go/deployster/internal/objects"
 	"github.com/deployster-go/deployster/internal/query/querytest"
 	"github.com/deployster-go/deployster/internal/server"
@@ -86,9 +87,7 @@ func (p *pipes) dial(request string) net.Conn {
 }
 
 func readAnswer(t *testing.T, conn net.Conn) *http.Response {
-	t.Helper()
-	answer, err := http.ReadResponse(bufio.NewReader(conn), nil)
-	require.NoError(t, err)
+	answer := must.Get(http.ReadResponse(bufio.NewReader(conn), nil))(t)
 	return answer
 }
 
@@ -206,9 +205,8 @@ func TestWhoSendsSlowlyKeepsNobodyElseAway(t *testing.T) {
 		began, conn := time.Now(), p.dial(put("admin"))
 		sending.Go(func() { _, _ = conn.Write(content) })
 		answer := readAnswer(t, conn)
-		if took := time.Since(began); answer.StatusCode != http.StatusNoContent || took > time.Second {
-			t.Errorf("%d after %v", answer.StatusCode, took)
-		}
+		took := time.Since(began)
+		assert.True(t, answer.StatusCode == http.StatusNoContent && took <= time.Second, "%d after %v", answer.StatusCode, took)
 		refused := readAnswer(t, all[slow-1]) // who sends too much waits, and is told
 		if text, _ := io.ReadAll(refused.Body); refused.StatusCode != http.StatusTooManyRequests || !strings.Contains(string(text), "by others or by you: send it again later") {
 			t.Errorf("%d %s", refused.StatusCode, text)
@@ -263,15 +261,12 @@ func TestWhoFollowsAndTakesNothingIsDisconnected(t *testing.T) {
 		}
 		taking.Wait()
 		grown := heap() - before - int64(events*len(data))
-		if most := int64(24 << 20); grown > most {
-			t.Errorf("%d who take nothing cost %d MiB", stalled, grown>>20)
-		}
+		assert.LessOrEqual(t, grown, int64(24<<20), "%d who take nothing cost %d MiB", stalled, grown>>20)
 		<-time.After(time.Minute)
 		for i, conn := range all {
 			_ = conn.SetReadDeadline(time.Now().Add(time.Second))
-			if _, err := io.Copy(io.Discard, conn); err != nil && !errors.Is(err, io.ErrClosedPipe) {
-				t.Errorf("the connection of %d is still there: %v", i, err)
-			}
+			_, err := io.Copy(io.Discard, conn)
+			assert.True(t, err == nil || errors.Is(err, io.ErrClosedPipe), "the connection of %d is still there: %v", i, err)
 			_ = conn.Close()
 		}
 	})
@@ -328,8 +323,7 @@ func TestPathsThatAreWrittenOddlyLeadNowhere(t *testing.T) {
 		{"POST", "/v1/pipelines/" + strings.Repeat("x", 10_000) + "/commands/pause", 422},
 		{"PUT", "/v1/objects//" + zeros, 404},
 	} {
-		conn, err := net.Dial("tcp", at)
-		require.NoError(t, err)
+		conn := must.Get(net.Dial("tcp", at))(t)
 		fmt.Fprintf(conn, "%s %s HTTP/1.1\r\nHost: deploy\r\nAuthorization: Bearer admin\r\nContent-Type: application/json\r\nContent-Length: 2\r\nConnection: close\r\n\r\n{}", c.method, c.target)
 		answer := readAnswer(t, conn)
 		text, _ := io.ReadAll(answer.Body)
@@ -384,18 +378,15 @@ func TestNothingIsSentToWhoMayReadNoMore(t *testing.T) {
 		<-time.After(2 * time.Second)
 		require.NoError(t, errOf(log.Append(t.Context(), started(7))))
 		_ = conn.SetReadDeadline(time.Now().Add(time.Minute))
-		if text, err := io.ReadAll(answer.Body); len(text) > 0 || err != nil {
-			t.Errorf("who may read no more was sent %q, %v", text, err)
-		}
+		text, err := io.ReadAll(answer.Body)
+		assert.True(t, len(text) == 0 && err == nil, "who may read no more was sent %q, %v", text, err)
 		_ = conn.Close()
 	})
 }
 
 // inFile is a log as people have it, with so many pipelines, p0 and so on.
 func inFile(tb testing.TB, many int) deploylog.Log {
-	tb.Helper()
-	log, err := sqlite.Open(context.Background(), filepath.Join(tb.TempDir(), "log.db"), sqlite.Options{})
-	require.NoError(tb, err)
+	log := must.Get(sqlite.Open(context.Background(), filepath.Join(tb.TempDir(), "log.db"), sqlite.Options{}))(tb)
 	tb.Cleanup(func() { _ = log.Close() })
 	define(tb, log, many)
 	return log
@@ -403,7 +394,6 @@ func inFile(tb testing.TB, many int) deploylog.Log {
 
 // define defines so many pipelines, p0 and so on.
 func define(tb testing.TB, log deploylog.Log, many int) {
-	tb.Helper()
 	all := pipelines.New(log, time.Now)
 	for i := range many {
 		d := querytest.Definition()
@@ -448,7 +438,6 @@ func TestManyClientsLoseNothing(t *testing.T) {
 		})
 	}
 	recorders.Wait()
-	_, err := log.Append(t.Context(), started(1))
-	require.NoError(t, err)
+	require.NoError(t, errOf(log.Append(t.Context(), started(1))))
 	followers.Wait()
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/deployster-go/deployster/control/packages"
 	"github.com/deployster-go/deployster/deploylog"
+	"github.com/deployster-go/deployster/internal/must"
 	"github.com/deployster-go/deployster/internal/objects"
 	"github.com/deployster-go/deployster/inventory"
 	"github.com/deployster-go/deployster/pipeline/definition"
@@ -27,22 +28,16 @@ func distributed(t *testing.T) (y *yard, group func(change ...func(*packages.Car
 	digest, layer, content := y.source("int main() {}")
 	y.put(200, "", "operator", digest, layer, content)
 	y.base(200, "", "define", "admin", body{"definition": parsed(t, distribution)})
-	return y, func(change ...func(*packages.Carried)) string {
-		t.Helper()
-		return y.carried(digest, change...)
-	}
+	return y, func(change ...func(*packages.Carried)) string { return y.carried(digest, change...) }
 }
 
 func parsed(t *testing.T, text string) *definition.Definition {
-	t.Helper()
-	d, err := definition.Parse("base.yaml", []byte(text), inventory.CheckQuery)
-	require.NoError(t, err)
+	d := must.Get(definition.Parse("base.yaml", []byte(text), inventory.CheckQuery))(t)
 	return d
 }
 
 // base sends a command for the pipeline.
 func (y *yard) base(status int, says, verb, who string, of body, header ...string) (said string) {
-	y.Helper()
 	return post(y.T, status, says, y.url+"/v1/pipelines/base/commands/"+verb, who, of, header...)
 }
 
@@ -53,28 +48,23 @@ func (y *yard) carried(sources string, change ...func(*packages.Carried)) (diges
 	require.NoError(y, json.Unmarshal(mustJSON(y.T, y.body(sources)), &c.Submit))
 	c.Files = map[string]string{}
 	for name, hash := range c.Submit.Carries {
-		text, err := y.store.Load(hash)
-		require.NoError(y, err)
+		text := must.Get(y.store.Load(hash))(y)
 		c.Files[name] = string(text)
 	}
 	for _, f := range change {
 		f(&c)
 	}
-	text, err := c.Encode()
-	require.NoError(y, err)
+	text := must.Get(c.Encode())(y)
 	return y.keep(string(text))
 }
 
 func (y *yard) keep(text string) (digest string) {
-	y.Helper()
-	digest, err := y.store.Keep([]byte(text))
-	require.NoError(y, err)
+	digest = must.Get(y.store.Keep([]byte(text)))(y)
 	return digest
 }
 
 // carriedBy is the group that an event says a revision carries.
 func (y *yard) carriedBy(name string) (all []packages.Carried) {
-	y.Helper()
 	for e, err := range y.log.Read(y.Context(), deploylog.Filter{Name: name}) {
 		require.NoError(y, err)
 		var p struct {
@@ -85,8 +75,7 @@ func (y *yard) carriedBy(name string) (all []packages.Carried) {
 		if err != nil {
 			continue // it carries none
 		}
-		c, err := packages.Decode(text)
-		require.NoError(y, err)
+		c := must.Get(packages.Decode(text))(y)
 		all = append(all, c)
 	}
 	return all
@@ -116,16 +105,14 @@ func TestARevisionCarriesItsGroupThroughAServer(t *testing.T) {
 	define := body{"definition": changed, "carries": of["carries"], "adopt": []string{"1"}}
 	y.base(403, "", "define", "of base", define)
 	y.base(200, "", "define", "admin", define)
-	if all := y.carriedBy(record.PipelineDefined); len(all) != 1 || all[0].Submit.Jobs[0].Inputs != s.Jobs[0].Inputs {
-		t.Errorf("it carries %v", all)
-	}
+	all = y.carriedBy(record.PipelineDefined)
+	assert.True(t, len(all) == 1 && all[0].Submit.Jobs[0].Inputs == s.Jobs[0].Inputs, "it carries %v", all)
 }
 
 func TestHostileGroupsOfRevisions(t *testing.T) {
 	y, group := distributed(t)
 	plain, make := group(), record.CarriedGroup("make")
-	text, err := y.store.Load(plain)
-	require.NoError(t, err)
+	text := must.Get(y.store.Load(plain))(t)
 	missing := "sha256:" + strings.Repeat("0", 64)
 	for _, test := range map[string]struct {
 		carries map[string]string
@@ -155,9 +142,8 @@ func TestHostileGroupsOfRevisions(t *testing.T) {
 		changed := parsed(t, distribution+"  - {name: ask, approval: {}}\n")
 		y.base(422, test.says, "define", "admin", body{"definition": changed, "carries": test.carries})
 	}
-	if all := y.carriedBy(record.PipelineStarted); len(all) != 0 || len(y.submitted()) != 0 {
-		t.Errorf("released are %v", all)
-	}
+	all := y.carriedBy(record.PipelineStarted)
+	assert.True(t, len(all) == 0 && len(y.submitted()) == 0, "released are %v", all)
 	y.base(200, "", "release", "operator", body{"revision": "1", "carries": map[string]string{make: plain}})
 }
 
@@ -174,9 +160,7 @@ const asking = "pipeline: web\nstages:\n  - {name: ask, approval: {}}\n"
 
 // pipeline is a definition as JSON has it.
 func (s *shop) pipeline(text string, change ...func(*definition.Definition)) *definition.Definition {
-	s.Helper()
-	d, err := definition.Parse("web.yaml", []byte(text), inventory.CheckQuery)
-	require.NoError(s, err)
+	d := must.Get(definition.Parse("web.yaml", []byte(text), inventory.CheckQuery))(s)
 	for _, c := range change {
 		c(d)
 	}
@@ -185,7 +169,6 @@ func (s *shop) pipeline(text string, change ...func(*definition.Definition)) *de
 
 // command sends a command for the pipeline, as somebody.
 func (s *shop) command(status int, says, who, verb string, of any, header ...string) (said string) {
-	s.Helper()
 	return post(s.T, status, says, s.url+"/v1/pipelines/web/commands/"+verb, who, of, header...)
 }
 
@@ -193,8 +176,7 @@ func (s *shop) command(status int, says, who, verb string, of any, header ...str
 func TestPipelinesAreDefinedAndDeleted(t *testing.T) {
 	s := newShop(t)
 	const deploying = asking + "  - {name: live, deploy: {host_groups: [{name: web, hosts: 'attribute:stack == prod'}], steps: [{event: host-deployed, manifest: m.yaml}]}}\n"
-	text, err := s.store.Keep([]byte("resources: {}"))
-	require.NoError(t, err)
+	text := must.Get(s.store.Keep([]byte("resources: {}")))(t)
 	s.command(403, "may not", "operator", "define", body{"definition": s.pipeline(asking)})
 	s.command(403, "may not", "approver", "define", body{"definition": s.pipeline(asking)})
 	s.command(422, "there is no definition", "admin", "define", body{})

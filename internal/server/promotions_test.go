@@ -8,10 +8,10 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
 
 	"github.com/deployster-go/deployster/control/environments"
 	"github.com/deployster-go/deployster/control/promotions"
+	"github.com/deployster-go/deployster/internal/must"
 	"github.com/deployster-go/deployster/internal/server"
 	"github.com/deployster-go/deployster/inventory"
 	"github.com/deployster-go/deployster/pipeline/promotion"
@@ -22,9 +22,7 @@ const promoting = "pipeline: shop\npromotion: {policy: single, revision: task.va
 
 // promoted is a definition that promotes by observed state, as JSON has it.
 func promoted(t testing.TB, text string, change ...func(*definition.Definition)) *definition.Definition {
-	t.Helper()
-	d, err := definition.Parse("shop.yaml", []byte(text))
-	require.NoError(t, err)
+	d := must.Get(definition.Parse("shop.yaml", []byte(text)))(t)
 	for _, c := range change {
 		c(d)
 	}
@@ -42,7 +40,6 @@ func (s *shop) promotes() {
 
 // steer sends a command for the pipeline that promotes, as somebody.
 func (s *shop) steer(status int, says, who, verb, of string, header ...string) (said string) {
-	s.Helper()
 	return post(s.T, status, says, s.url+"/v1/promotions/shop/commands/"+verb, who, json.RawMessage(of), header...)
 }
 
@@ -84,14 +81,12 @@ func TestAPipelineThatPromotesIsHeldOnce(t *testing.T) {
 
 // defined is the body that defines the pipeline that promotes.
 func (s *shop) defined(text string, change ...func(*definition.Definition)) string {
-	s.Helper()
 	return string(mustJSON(s.T, body{"definition": promoted(s, text, change...)}))
 }
 
 func TestPipelinesThatPromoteAreDefinedAndDeleted(t *testing.T) {
 	s := newShop(t)
-	smoke, err := s.store.Keep([]byte("resources: {}"))
-	require.NoError(t, err)
+	smoke := must.Get(s.store.Keep([]byte("resources: {}")))(t)
 	verified := strings.Replace(promoting, "environment: theirs", "environment: theirs, verify: smoke.yaml", 1)
 	carrying := func(files map[string]string) string {
 		return s.defined(verified, func(d *definition.Definition) { d.Stages[0].VerifyFiles = files })
@@ -189,8 +184,7 @@ func TestAStageNamesClustersOfTheServer(t *testing.T) {
 // A stage that is a manifest on hosts carries that, and selects them by a query.
 func TestAStageOnHostsCarriesItsManifest(t *testing.T) {
 	s := newShop(t)
-	web, err := s.store.Keep([]byte("resources: {}"))
-	require.NoError(t, err)
+	web := must.Get(s.store.Keep([]byte("resources: {}")))(t)
 	text := strings.Replace(promoting, "environment: prod, manual: true", `manifest: web.yaml, hosts: "name == a", strategy: webhook, webhook: {url: "https://ci.example/", key_file: secrets/ci.key}`, 1)
 	on := func(change func(*definition.Stage)) string {
 		return s.defined(text, func(d *definition.Definition) {

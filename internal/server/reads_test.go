@@ -1,6 +1,7 @@
 package server_test
 
 import (
+	"context"
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
@@ -9,6 +10,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -30,9 +32,8 @@ func read(t *testing.T, s *server.Server, at, operation, path string) (body map[
 	t.Helper()
 	status, h, text := ask(t, "GET", at+path, "viewer", "")
 	require.Equal(t, http.StatusOK, status, "%s: %d %s", path, status, text)
-	if err := s.Undocumented("GET", operation, text); err != nil {
-		t.Errorf("%s is not as the document says: %v\n%s", path, err, text)
-	}
+	err := s.Undocumented("GET", operation, text)
+	assert.NoError(t, err, "%s is not as the document says: %v\n%s", path, err, text)
 	require.NoError(t, json.Unmarshal([]byte(text), &body))
 	if status, again, text := ask(t, "GET", at+path, "viewer", "", "If-None-Match", h.Get("ETag")); status != http.StatusNotModified || text != "" || again.Get("ETag") != h.Get("ETag") {
 		t.Errorf("%s is sent again: %d %v %s", path, status, again, text)
@@ -50,9 +51,7 @@ func all(t *testing.T, s *server.Server, at, operation, path, member string) (fo
 	for next != "" {
 		body, h := read(t, s, at, operation, next)
 		items := body["items"].([]any)
-		if len(items) > 2 || len(found) > 1000 {
-			t.Fatalf("%s: %v", next, body)
-		}
+		require.True(t, len(items) <= 2 && len(found) <= 1000, "%s: %v", next, body)
 		for _, item := range items {
 			found = append(found, fmt.Sprint(item.(map[string]any)[member]))
 		}
@@ -130,7 +129,6 @@ func TestWhatCannotBeReadIsRefused(t *testing.T) {
 	}
 	zeros, ends := strings.Repeat("0", 64), "the log ends with event "
 	refused := func(want int, says, path string, header ...string) {
-		t.Helper()
 		status, h, text := ask(t, "GET", at+path, "viewer", "", append(header, "If-None-Match", "*")...)
 		answers(t, want, says, fmt.Sprintf("%.80s", path))(status, text)
 		assert.Equal(t, "application/problem+json", h.Get("Content-Type"), path)
@@ -144,9 +142,7 @@ func TestWhatCannotBeReadIsRefused(t *testing.T) {
 			"/v1/builds/nonsense", "/v1/builds/nonsense/jobs", group + "/jobs/nonsense", group + "/jobs/0", group + "/jobs/-1",
 			group + "/jobs/99999999999999999999",
 		},
-		409: {
-			"/v1/log/verify?anchor=1:" + zeros,
-		},
+		409: {"/v1/log/verify?anchor=1:" + zeros},
 		422: {
 			"/v1/events?after=x", "/v1/events?follow=true&until=1", "/v1/log/latest?target=run/web.yaml&outcome=odd",
 			"/v1/log/verify?anchor=1", "/v1/log/snapshots/pipelines?program=", "/v1/log/snapshots/pipelines",
@@ -164,8 +160,7 @@ func TestWhatCannotBeReadIsRefused(t *testing.T) {
 	}
 	_, _, text = ask(t, "GET", at+"/v1/events?follow=true&after=1000000", "viewer", "")
 	var head int
-	_, err := fmt.Sscanf(text[strings.Index(text, ends):], ends+"%d", &head)
-	require.NoError(t, err, text)
+	require.NoError(t, errOf(fmt.Sscanf(text[strings.Index(text, ends):], ends+"%d", &head)), text)
 	expect(t, 200, fmt.Sprintf(`"seq":%d,`, head), "GET", fmt.Sprintf("%s/v1/events?after=%d", at, head-1), "viewer", "")
 	refused(422, ends+fmt.Sprint(head), fmt.Sprintf("/v1/events?follow=true&after=%d", head+1))
 	refused(422, ends+fmt.Sprint(head), "/v1/events", "Accept", "text/event-stream", "Last-Event-ID", fmt.Sprint(head+1))
@@ -196,9 +191,8 @@ func TestEventsThatHaveNotChangedAreNotSentAgain(t *testing.T) {
 		for other, tag := range tags {
 			assert.Equal(t, other == path, tag == tags[path], "%s and %s have the same ETag", other, path)
 		}
-		if status, _, text := ask(t, "GET", at+path, "viewer", "", "If-None-Match", tags[path]); status != http.StatusNotModified || text != "" {
-			t.Errorf("%s is sent again: %d %s", path, status, text)
-		}
+		status, _, text := ask(t, "GET", at+path, "viewer", "", "If-None-Match", tags[path])
+		assert.True(t, status == http.StatusNotModified && text == "", "%s is sent again: %d %s", path, status, text)
 	}
 	require.NoError(t, errOf(log.Append(t.Context(), started(6), deploylog.Event{Deployment: "d6", Target: "run/web.yaml", Name: "run-succeeded", Attempt: 1})))
 	for path, tag := range tags {
@@ -264,9 +258,7 @@ func TestAListIsReadInPartsWhileItGrows(t *testing.T) {
 	next := at + "/v1/pipelines?limit=2"
 	for i := 0; next != ""; i++ {
 		l, h, status := listPart(t, next)
-		if status != http.StatusOK || len(l.Items) > 2 || i > 20 {
-			t.Fatalf("%s: %d %+v", next, status, l)
-		}
+		require.True(t, status == http.StatusOK && len(l.Items) <= 2 && i <= 20, "%s: %d %+v", next, status, l)
 		for _, row := range l.Items {
 			got = append(got, row.Pipeline)
 		}
@@ -299,7 +291,96 @@ func TestAListThatHasNotChangedIsNotSentAgain(t *testing.T) {
 		}
 	}
 	require.NoError(t, errOf(log.Append(t.Context(), started(1))))
-	if _, h, status := listPart(t, at+"/v1/pipelines", "If-None-Match", tag); status != 200 || h.Get("ETag") == tag {
-		t.Errorf("after an event: %d %v", status, h)
+	_, h, status := listPart(t, at+"/v1/pipelines", "If-None-Match", tag)
+	assert.True(t, status == 200 && h.Get("ETag") != tag, "after an event: %d %v", status, h)
+}
+
+// commanded is how many events of a pipeline say that it was paused or resumed.
+func (s *shop) commanded(names ...string) (n int) {
+	for _, name := range names {
+		for _, err := range s.log.Read(context.Background(), deploylog.Filter{Name: name}) {
+			require.NoError(s, err)
+			n++
+		}
 	}
+	return n
+}
+
+// A request that is sent again with its key is done once, and answered as it was: by the same
+// server, by another one of the log, and by one that was started since.
+func TestARequestWithAKeyIsDoneOnce(t *testing.T) {
+	s := newShop(t)
+	create := body{"definition": s.definition("shop", "resources: {}")}
+	s.send(200, "", "operator", "shop", "create", create)
+	deploys := func(url, who, key, sent string) (int, string) {
+		status, _, said := ask(t, "POST", url+"/v1/environments/shop/commands/deploy", who, sent, "Idempotency-Key", key)
+		return status, said
+	}
+	status, first := deploys(s.url, "operator", "k1", `{"revision":1}`)
+	answers(t, 200, "environment-started")(status, first)
+	_, other := newServer(t, s.log, func(o *server.Options) { o.Objects = s.store })
+	for _, url := range []string{s.url, other, other} {
+		answers(t, 200, first)(deploys(url, "operator", "k1", `{"revision":1}`))
+	}
+	assert.Equal(t, 1, s.commanded("environment-started"), "it is deployed")
+	answers(t, 422, "")(deploys(s.url, "operator", "k1", `{"revision":1,"reason":"another"}`))
+	assert.Equal(t, 1, s.commanded("environment-started"), "a key of another request")
+	// The key of somebody else is another one.
+	status, again := deploys(s.url, "admin", "k1", `{"revision":1}`)
+	assert.Equal(t, 200, status)
+	assert.NotEqual(t, first, again)
+	answers(t, 403, "")(deploys(s.url, "viewer", "k1", `{"revision":1}`))
+}
+
+// What is refused is not remembered: it may be possible later.
+func TestARefusedRequestMayBeSentAgain(t *testing.T) {
+	s := newShop(t)
+	s.send(200, "", "operator", "shop", "create", body{"definition": s.definition("shop", "resources: {}")})
+	pause := func() int {
+		status, _, _ := ask(t, "POST", s.url+"/v1/environments/shop/commands/pause", "operator", `{}`, "Idempotency-Key", "k")
+		return status
+	}
+	assert.Equal(t, 409, pause(), "what is not deployed is paused")
+	s.send(200, "", "operator", "shop", "deploy", body{"revision": 1})
+	for range 2 { // the second time it would be refused, if it were another request
+		assert.Equal(t, 200, pause())
+	}
+}
+
+// Who sends a request twice at once, to two servers, has it done once.
+func TestARequestThatIsSentTwiceAtOnceIsDoneOnce(t *testing.T) {
+	s := newShop(t)
+	s.send(200, "", "operator", "shop", "create", body{"definition": s.definition("shop", "resources: {}")})
+	_, other := newServer(t, s.log, func(o *server.Options) { o.Objects, o.Hosts = s.store, s.hosts })
+	var sending sync.WaitGroup
+	answers := make([]string, 8)
+	for i := range answers {
+		sending.Go(func() {
+			url := []string{s.url, other}[i%2]
+			status, _, said := ask(t, "POST", url+"/v1/environments/shop/commands/deploy", "operator", `{"revision":1}`, "Idempotency-Key", "k")
+			answers[i] = fmt.Sprint(status, said)
+		})
+	}
+	sending.Wait()
+	for _, said := range answers {
+		if said != answers[0] || !strings.HasPrefix(said, "200") {
+			t.Errorf("%s\nand\n%s", said, answers[0])
+		}
+	}
+	assert.Equal(t, 1, s.commanded("environment-started"), "it is deployed")
+}
+
+// A day later the key is nobody's.
+func TestAKeyIsForgotten(t *testing.T) {
+	s := newShop(t)
+	var later time.Duration
+	_, url := newServer(t, s.log, func(o *server.Options) {
+		o.Objects, o.Now = s.store, func() time.Time { return time.Now().Add(later) }
+	})
+	s.send(200, "", "operator", "shop", "create", body{"definition": s.definition("shop", "resources: {}")})
+	for range 2 {
+		expect(t, 200, "", "POST", s.url+"/v1/environments/shop/commands/deploy", "operator", `{"revision":1}`, "Idempotency-Key", "k")
+	}
+	later = 25 * time.Hour
+	expect(t, 200, "", "POST", url+"/v1/environments/shop/commands/pause", "operator", `{}`, "Idempotency-Key", "k")
 }

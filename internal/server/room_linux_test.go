@@ -18,9 +18,7 @@ func TestObjectsLeaveRoomOnTheDisk(t *testing.T) {
 	if err := unix.Mount("tmpfs", dir, "tmpfs", 0, "size=260m"); err != nil { // 4 MiB more than what is left free
 		t.Fatal(err)
 	}
-	t.Cleanup(func() {
-		assert.NoError(t, unix.Unmount(dir, 0))
-	})
+	t.Cleanup(func() { assert.NoError(t, unix.Unmount(dir, 0)) })
 	_, url := newServer(t, logOf(t, 0), func(o *server.Options) { o.Objects = objects.In(dir, nil) })
 	put := func(content []byte) (int, string) {
 		status, _, text := ask(t, "PUT", url+"/v1/objects/"+objects.Hash(content), "operator", string(content), "Content-Type", "application/octet-stream")

@@ -23,9 +23,12 @@ import (
 	"github.com/deployster-go/deployster/engine/enginetest"
 	"github.com/deployster-go/deployster/internal/crash"
 	"github.com/deployster-go/deployster/internal/identity"
+	"github.com/deployster-go/deployster/internal/must"
 	"github.com/deployster-go/deployster/internal/objects"
+	"github.com/deployster-go/deployster/internal/planfile"
 	"github.com/deployster-go/deployster/internal/proposal"
 	"github.com/deployster-go/deployster/internal/server"
+	"github.com/deployster-go/deployster/manifest"
 )
 
 const (
@@ -82,9 +85,7 @@ func runsOn(tb testing.TB, log deploylog.Log, store objects.Store, change ...fun
 }
 
 func keep(t *testing.T, store objects.Store, text string) (digest string) {
-	t.Helper()
-	digest, err := store.Keep([]byte(text))
-	require.NoError(t, err)
+	digest = must.Get(store.Keep([]byte(text)))(t)
 	return digest
 }
 
@@ -92,7 +93,6 @@ func runBody(t *testing.T, r proposal.Run) string { return string(mustJSON(t, r)
 
 // smallRun is a run of a manifest without resources.
 func smallRun(t *testing.T, store objects.Store) proposal.Run {
-	t.Helper()
 	return proposal.Run{Manifests: []string{"a.yaml"}, Carries: map[string]string{
 		"a.yaml": keep(t, store, nothing), "/variables": keep(t, store, noVariables),
 	}}
@@ -100,7 +100,6 @@ func smallRun(t *testing.T, store objects.Store) proposal.Run {
 
 // begin has a run, a plan or a drift begin, by an operator.
 func begin(t *testing.T, url string, r proposal.Run) (begun proposal.Begun) {
-	t.Helper()
 	status, _, text := ask(t, "POST", url, "operator", runBody(t, r))
 	require.Equal(t, 200, status, text)
 	require.NoError(t, json.Unmarshal([]byte(text), &begun))
@@ -108,7 +107,6 @@ func begin(t *testing.T, url string, r proposal.Run) (begun proposal.Begun) {
 }
 
 func runsOf(t *testing.T, log deploylog.Log) (begun []deploylog.Event) {
-	t.Helper()
 	for e, err := range log.Read(t.Context(), deploylog.Filter{Target: "run/"}) {
 		require.NoError(t, err)
 		if e.Name == e.Target.Started() {
@@ -149,8 +147,7 @@ func TestARunBeginsOnceHoweverOftenItIsSent(t *testing.T) {
 	expect(t, 422, "", "POST", url+"/v1/runs", "operator", other, "Idempotency-Key", "one")
 	expect(t, 200, "", "POST", url+"/v1/runs", "admin", asked, "Idempotency-Key", "one") // the key of somebody else
 	assert.Len(t, runsOf(t, log), 2)
-	locked, err := revision.Images{Images: []revision.Image{{Image: "web:1", ID: "sha256:" + strings.Repeat("a", 64)}}}.Encode()
-	require.NoError(t, err)
+	locked := must.Get(revision.Images{Images: []revision.Image{{Image: "web:1", ID: "sha256:" + strings.Repeat("a", 64)}}}.Encode())(t)
 	with := runBody(t, proposal.Run{Manifests: []string{"a.yaml"}, Carries: map[string]string{
 		"a.yaml": keep(t, store, nothing), "/variables": keep(t, store, noVariables), "/images": keep(t, store, string(locked)),
 	}})
@@ -184,9 +181,8 @@ func TestWhatIsObservedOfARunEndsWithHowItEnded(t *testing.T) {
 	expect(t, 200, begun.Run, "POST", url+"/v1/runs/"+begun.Run+"/stop", "operator", "") // it has ended
 	for _, path := range []string{"GET /v1/runs/01JZ/events", "POST /v1/runs/01JZ/stop", "GET /v1/runs/" + strings.Repeat("x", 65) + "/events", "GET /v1/runs/%2e%2e/events"} {
 		method, path, _ := strings.Cut(path, " ")
-		if status, _, text := ask(t, method, url+path, "admin", ""); status != 404 && status != 422 {
-			t.Errorf("%s: %d %s", path, status, text)
-		}
+		status, _, text := ask(t, method, url+path, "admin", "")
+		assert.True(t, status == 404 || status == 422, "%s: %d %s", path, status, text)
 	}
 }
 
@@ -208,9 +204,7 @@ func TestWhatIsObservedOfARunEndsWithTheTokenOfWhoAsks(t *testing.T) {
 	begun := begin(t, url+"/v1/runs", smallRun(t, store))
 	for who, want := range map[string]bool{"viewer": true, "approver": false} {
 		status, _, text := ask(t, "GET", url+"/v1/runs/"+begun.Run+"/events", who, "")
-		if status != 200 || strings.Contains(text, `"end"`) != want {
-			t.Errorf("%s gets %d %s", who, status, text)
-		}
+		assert.True(t, status == 200 && strings.Contains(text, `"end"`) == want, "%s gets %d %s", who, status, text)
 	}
 }
 
@@ -285,7 +279,6 @@ func TestWhatNoRunCanBeOfIsRefused(t *testing.T) {
 
 // carriedOut begins a run, a plan or a drift, and waits until it has succeeded.
 func carriedOut(t *testing.T, url, path string, r proposal.Run) (id string) {
-	t.Helper()
 	id = begin(t, url+path, r).Run
 	_, _, text := ask(t, "GET", url+"/v1/runs/"+id+"/events", "viewer", "")
 	lines := strings.Split(strings.TrimSpace(text), "\n")
@@ -308,9 +301,7 @@ func TestNoMoreRunsAreCarriedOutAtOnceThanThereIsRoomFor(t *testing.T) {
 	asked := runBody(t, smallRun(t, store))
 	var sending sync.WaitGroup
 	for range room {
-		sending.Go(func() {
-			expect(t, http.StatusOK, "", "POST", url+"/v1/runs", "operator", asked)
-		})
+		sending.Go(func() { expect(t, http.StatusOK, "", "POST", url+"/v1/runs", "operator", asked) })
 	}
 	for range room {
 		<-connecting
@@ -334,8 +325,7 @@ func TestARunOfWhoHasGoneDoesNotBegin(t *testing.T) {
 	})
 	ctx, leave := context.WithCancel(t.Context())
 	defer leave()
-	r, err := http.NewRequestWithContext(ctx, http.MethodPost, url+"/v1/runs", strings.NewReader(runBody(t, smallRun(t, store))))
-	require.NoError(t, err)
+	r := must.Get(http.NewRequestWithContext(ctx, http.MethodPost, url+"/v1/runs", strings.NewReader(runBody(t, smallRun(t, store)))))(t)
 	r.Header.Set("Authorization", "Bearer operator")
 	r.Header.Set("Content-Type", "application/json")
 	go func() {
@@ -365,9 +355,7 @@ func TestRunsAreMeasured(t *testing.T) {
 		}
 		o.Begun = func(one *apply.Served) { told <- one.Command }
 		o.Ended = func(one *apply.Served, err error) {
-			if one.Took < time.Second {
-				t.Errorf("%s took %s", one.Command, one.Took)
-			}
+			assert.GreaterOrEqual(t, one.Took, time.Second, "%s took", one.Command)
 			told <- fmt.Sprint(one.Command, " ", one.Result().Outcome, " ", err)
 		}
 	})
@@ -390,4 +378,128 @@ func TestARunWhosePreparationPanicsLeavesItsPlace(t *testing.T) {
 		expect(t, http.StatusInternalServerError, "", "POST", url+"/v1/runs", "operator", asked)
 	}
 	stop()
+}
+
+// A run is bound to a plan that the server has itself, of the same.
+func TestARunIsBoundToAPlanOfTheSame(t *testing.T) {
+	log := logOf(t, 0)
+	url, store, _ := applying(t, log)
+	r := smallRun(t, store)
+	plan := func() (id string) { return carriedOut(t, url, "/v1/plans", r) }
+	first := plan()
+	if status, header, text := ask(t, "GET", url+"/v1/plans/"+first, "operator", ""); status != 200 || header.Get("Content-Type") != "application/json" || !strings.Contains(text, first) {
+		t.Errorf("%d %v %s", status, header, text)
+	}
+	require.Len(t, runsOf(t, log), 0, "a plan is in the log")
+	begin := func(want int, words string, change func(*proposal.Run)) (run string) {
+		bound := r
+		change(&bound)
+		status, _, text := ask(t, "POST", url+"/v1/runs", "operator", runBody(t, bound))
+		var begun proposal.Begun
+		err := json.Unmarshal([]byte(text), &begun)
+		assert.True(t, status == want && strings.Contains(text, words) && err == nil, "%d %s, want %d and %q", status, text, want, words)
+		return begun.Run
+	}
+	run := begin(200, "run/a.yaml", func(r *proposal.Run) { r.Plan = first })
+	begin(410, "plan again", func(r *proposal.Run) { r.Plan = "01JZ" })
+	begin(410, "plan again", func(r *proposal.Run) { r.Plan = run }) // which has planned nothing
+	begin(409, "something else", func(r *proposal.Run) { r.Plan, r.KeepGoing = first, true })
+	begin(409, "something else", func(r *proposal.Run) {
+		r.Plan, r.Carries = first, map[string]string{"a.yaml": keep(t, store, nothing+"# altered"), "/variables": r.Carries["/variables"]}
+	})
+	for path, want := range map[string]int{"/v1/plans/" + run: 404, "/v1/plans/01JZ": 404} {
+		expect(t, want, "", "GET", url+path, "operator", "")
+	}
+	again := r
+	again.Plan = first
+	expect(t, 422, "", "POST", url+"/v1/plans", "operator", runBody(t, again))
+	for range 8 {
+		plan()
+	}
+	begin(410, "not any more", func(r *proposal.Run) { r.Plan = first })
+}
+
+// What was seen of drift is asked for as such: it is no plan, and nothing is bound to it.
+func TestALookForDriftIsNoPlan(t *testing.T) {
+	log := logOf(t, 0)
+	url, store, _ := applying(t, log)
+	r := smallRun(t, store)
+	looks, plan := carriedOut(t, url, "/v1/drifts", r), carriedOut(t, url, "/v1/plans", r)
+	for path, want := range map[string]int{"/v1/drifts/" + looks: 200, "/v1/plans/" + looks: 404, "/v1/drifts/" + plan: 404, "/v1/drifts/01JZ": 404} {
+		status, _, text := ask(t, "GET", url+path, "operator", "")
+		assert.True(t, status == want && (want != 200 || strings.Contains(text, looks)), "%s: %d %s", path, status, text)
+	}
+	assert.Len(t, runsOf(t, log), 0, "a look is in the log")
+	bound, removing := r, r
+	bound.Plan, removing.Destroy = looks, true
+	for _, c := range []struct {
+		path string
+		r    proposal.Run
+		want int
+	}{{"/v1/runs", bound, 410}, {"/v1/drifts", bound, 422}, {"/v1/drifts", removing, 422}} {
+		expect(t, c.want, "", "POST", url+c.path, "operator", runBody(t, c.r))
+	}
+}
+
+// Whoever asked for a plan may save it, and have just that applied later; what is no such plan is
+// refused before anything begins.
+func TestARunIsBoundToAPlanThatWasSaved(t *testing.T) {
+	log := logOf(t, 0)
+	url, store, _ := applying(t, log)
+	r := smallRun(t, store)
+	plan := carriedOut(t, url, "/v1/plans", r)
+	expect(t, 403, "", "GET", url+"/v1/plans/"+plan+"/saved", "viewer", "")
+	_, _, sent := ask(t, "GET", url+"/v1/plans/"+plan+"/saved", "operator", "")
+	m := must.Get(manifest.Load([]manifest.Source{{Name: "a.yaml", Data: []byte(nothing)}}, manifest.Options{}))(t)
+	saved := func(change func(*planfile.File)) string {
+		f := must.Get(planfile.Sent([]byte(sent)))(t)
+		f.Manifests, f.Deployster = r.Manifests, "1"
+		require.NoError(t, f.Pin(m, map[string]any{}))
+		change(f)
+		data := must.Get(f.Encode())(t)
+		return keep(t, store, string(data))
+	}
+	as := func(*planfile.File) {}
+	begin := func(want int, words string, change func(*proposal.Run)) {
+		bound := r
+		change(&bound)
+		expect(t, want, words, "POST", url+"/v1/runs", "operator", runBody(t, bound))
+	}
+	for words, change := range map[string]func(*proposal.Run){
+		"put it first":         func(r *proposal.Run) { r.Saved = strings.Repeat("0", 64) },
+		"validation failed":    func(r *proposal.Run) { r.Saved = "../../etc/passwd" },
+		"is not a saved plan":  func(r *proposal.Run) { r.Saved = keep(t, store, "{}") },
+		"is empty":             func(r *proposal.Run) { r.Saved = keep(t, store, " ") },
+		"leave plan and":       func(r *proposal.Run) { r.Saved, r.Plan = saved(as), plan },
+		"and destroy out":      func(r *proposal.Run) { r.Saved, r.Destroy = saved(as), true },
+		"and this server has ": func(r *proposal.Run) { r.Saved = saved(func(f *planfile.File) { f.Engine.Address = "elsewhere" }) },
+		"its plugs are others": func(r *proposal.Run) {
+			r.Saved = saved(func(f *planfile.File) { f.ManifestHash = strings.Repeat("0", 64) })
+		},
+		"word was removed": func(r *proposal.Run) {
+			r.Saved = saved(func(f *planfile.File) { f.Variables["word"] = strings.Repeat("0", 64) })
+		},
+		"part was removed": func(r *proposal.Run) {
+			r.Saved = saved(func(f *planfile.File) { f.Includes = map[string]string{"part": strings.Repeat("0", 64)} })
+		},
+		"part has another text": func(r *proposal.Run) {
+			r.Saved = saved(func(f *planfile.File) { f.Includes = map[string]string{"part": strings.Repeat("0", 64)} })
+			r.Carries = map[string]string{"a.yaml": r.Carries["a.yaml"], "/variables": r.Carries["/variables"], "part": keep(t, store, "another")}
+		},
+	} {
+		begin(422, words, change)
+	}
+	assert.Len(t, runsOf(t, log), 0, "what is refused is in the log")
+	looks := r
+	looks.Saved = saved(as)
+	for _, path := range []string{"/v1/plans", "/v1/drifts"} {
+		expect(t, 422, "", "POST", url+path, "operator", runBody(t, looks))
+	}
+	begin(200, "run/a.yaml", func(r *proposal.Run) { r.Saved = saved(as) })
+	for _, e := range runsOf(t, log) {
+		assert.Contains(t, string(e.Data), `"plan":"sha256:`, "the log does not say of which plan: %s", e.Data)
+	}
+	for _, run := range []string{"01JZ", runsOf(t, log)[0].Deployment} {
+		expect(t, 404, "", "GET", url+"/v1/plans/"+run+"/saved", "operator", "")
+	}
 }

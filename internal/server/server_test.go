@@ -15,7 +15,6 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -29,6 +28,7 @@ import (
 	"github.com/deployster-go/deployster/deploylog/logtest"
 	"github.com/deployster-go/deployster/internal/artifacts"
 	"github.com/deployster-go/deployster/internal/identity"
+	"github.com/deployster-go/deployster/internal/must"
 	"github.com/deployster-go/deployster/internal/objects"
 	"github.com/deployster-go/deployster/internal/query/querytest"
 	"github.com/deployster-go/deployster/internal/server"
@@ -37,7 +37,6 @@ import (
 
 // newServer serves a log. Whoever says "Bearer ROLE" has that role.
 func newServer(t testing.TB, log deploylog.Log, more ...func(*server.Options)) (*server.Server, string) {
-	t.Helper()
 	o := options(t, log)
 	for _, change := range more {
 		change(&o)
@@ -80,26 +79,21 @@ func until(revoked *atomic.Bool) func(*http.Request) (identity.Identity, error) 
 }
 
 func ask(t testing.TB, method, url, role, body string, header ...string) (int, http.Header, string) {
-	t.Helper()
-	r, err := http.NewRequestWithContext(t.Context(), method, url, strings.NewReader(body))
-	require.NoError(t, err)
+	r := must.Get(http.NewRequestWithContext(t.Context(), method, url, strings.NewReader(body)))(t)
 	if role != "" {
 		r.Header.Set("Authorization", "Bearer "+role)
 	}
 	for i := 0; i+1 < len(header); i += 2 {
 		r.Header.Set(header[i], header[i+1])
 	}
-	answer, err := http.DefaultTransport.RoundTrip(r)
-	require.NoError(t, err)
+	answer := must.Get(http.DefaultTransport.RoundTrip(r))(t)
 	defer answer.Body.Close()
-	text, err := io.ReadAll(answer.Body)
-	require.NoError(t, err)
+	text := must.Get(io.ReadAll(answer.Body))(t)
 	return answer.StatusCode, answer.Header, string(text)
 }
 
 // expect sends a request, as ask does. Its answer has a status, and says something.
 func expect(t testing.TB, status int, says, method, url, role, body string, header ...string) {
-	t.Helper()
 	got, _, said := ask(t, method, url, role, body, header...)
 	_, path, _ := strings.Cut(url, "/v1/")
 	answers(t, status, says, method, path, "as", role)(got, said)
@@ -108,16 +102,12 @@ func expect(t testing.TB, status int, says, method, url, role, body string, head
 // answers checks the status of an answer, and that it says something.
 func answers(t testing.TB, status int, says string, of ...any) func(int, string) {
 	return func(got int, said string) {
-		t.Helper()
-		if got != status || !strings.Contains(said, says) {
-			t.Errorf("%v: %d, want %d and %q: %.600s", of, got, status, says, said)
-		}
+		assert.True(t, got == status && strings.Contains(said, says), "%v: %d, want %d and %q: %.600s", of, got, status, says, said)
 	}
 }
 
 // post sends a document in JSON, as expect does, and returns the answer.
 func post(t testing.TB, status int, says, url, role string, of any, header ...string) (said string) {
-	t.Helper()
 	got, _, said := ask(t, "POST", url, role, string(mustJSON(t, of)), header...)
 	_, path, _ := strings.Cut(url, "/v1/")
 	answers(t, status, says, path, "as", role)(got, said)
@@ -129,7 +119,6 @@ func started(n int) deploylog.Event {
 }
 
 func logOf(t *testing.T, events int) deploylog.Log {
-	t.Helper()
 	log := logtest.NewMemory().Open()
 	for i := range events {
 		require.NoError(t, errOf(log.Append(t.Context(), started(i))))
@@ -142,9 +131,7 @@ func logOf(t *testing.T, events int) deploylog.Log {
 func TestEveryOperationNeedsItsRole(t *testing.T) {
 	s, url := newServer(t, logOf(t, 1))
 	for _, op := range s.Operations() {
-		if !slices.Contains(identity.Roles(), op.Role) {
-			t.Errorf("%s %s needs the role %q, which there is not", op.Method, op.Path, op.Role)
-		}
+		assert.Contains(t, identity.Roles(), op.Role, "%s %s needs the role", op.Method, op.Path)
 		path := strings.NewReplacer("{name}", "gateway", "{job}", "1", "{digest}", strings.Repeat("0", 64), "{run}", newID()).Replace(op.Path)
 		for _, role := range []string{"", "wrong", "nobody", "viewer", "operator", "approver", "admin"} {
 			want := 0
@@ -211,9 +198,8 @@ func TestServerSentEventsGoOnWhereTheyWereLeft(t *testing.T) {
 		case line == ":":
 			beaten = true
 			if want == "id: 4" {
-				if _, err := log.Append(t.Context(), started(3)); err != nil && !strings.Contains(err.Error(), "already") {
-					t.Fatal(err)
-				}
+				_, err := log.Append(t.Context(), started(3))
+				require.True(t, err == nil || strings.Contains(err.Error(), "already"), "%v", err)
 			}
 		case strings.HasPrefix(line, "id: "):
 			require.Equal(t, want, line)
@@ -229,17 +215,14 @@ func TestServerSentEventsGoOnWhereTheyWereLeft(t *testing.T) {
 
 // follow yields the lines of a stream, which ends with the test.
 func follow(t testing.TB, url string, header ...string) func(func(string) bool) {
-	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	t.Cleanup(cancel)
-	r, err := http.NewRequestWithContext(ctx, "GET", url, nil)
-	require.NoError(t, err)
+	r := must.Get(http.NewRequestWithContext(ctx, "GET", url, nil))(t)
 	r.Header.Set("Authorization", "Bearer viewer")
 	for i := 0; i+1 < len(header); i += 2 {
 		r.Header.Set(header[i], header[i+1])
 	}
-	answer, err := http.DefaultClient.Do(r)
-	require.NoError(t, err)
+	answer := must.Get(http.DefaultClient.Do(r))(t)
 	return func(yield func(string) bool) {
 		defer answer.Body.Close()
 		for lines := bufio.NewScanner(answer.Body); lines.Scan(); {
@@ -279,9 +262,8 @@ func TestTheDocumentSaysWhichRoleIsNeeded(t *testing.T) {
 	}
 	assert.Equal(t, len(s.Operations()), n)
 	for _, op := range s.Operations() {
-		if got := document.Paths[op.Path][strings.ToLower(op.Method)]["x-role"]; got != string(op.Role) {
-			t.Errorf("%s %s: %v, want %s", op.Method, op.Path, got, op.Role)
-		}
+		got := document.Paths[op.Path][strings.ToLower(op.Method)]["x-role"]
+		assert.True(t, got == string(op.Role), "%s %s: %v, want %s", op.Method, op.Path, got, op.Role)
 	}
 }
 
@@ -348,9 +330,7 @@ func TestWhoCannotBeFoundOutNowIsToldAndNotLogged(t *testing.T) {
 		}
 	}
 	refused()
-	if said.Len() > 0 {
-		t.Error(&said)
-	}
+	assert.Zero(t, said.Len(), "%v", &said)
 	failed = errors.New("broken")
 	refused()
 	assert.Contains(t, said.String(), "broken", "nothing says why")
@@ -374,9 +354,7 @@ func TestNotificationsAreToldAgainAndTokensCreatedOnce(t *testing.T) {
 		{Deployment: "a", Target: "notification/team", Name: "notification-begun", Attempt: 1, Data: []byte(`{"version":1,"through":1}`)},
 		{Deployment: "b", Target: "notification/team", Name: "notification-abandoned", Attempt: 1, Data: []byte(`{"version":1,"told":2,"through":2,"tries":6,"error":"503"}`)},
 	} {
-		if _, err := log.Append(t.Context(), e); err != nil {
-			t.Fatal(i, err)
-		}
+		require.NoError(t, errOf(log.Append(t.Context(), e)), "%v", i)
 	}
 	_, url := newServer(t, log, func(o *server.Options) {})
 	hash := strings.Repeat("0a", 32)
@@ -396,9 +374,8 @@ func TestNotificationsAreToldAgainAndTokensCreatedOnce(t *testing.T) {
 			}
 			assert.Equal(t, first, said, "%s sent again is answered %s, and not %s", c.path, said, first)
 		}
-		if status, _, said := ask(t, "POST", url+c.path, c.role, c.body); c.want != "token-created" && status < 400 {
-			t.Errorf("%s a second time: %d %s", c.path, status, said)
-		}
+		status, _, said := ask(t, "POST", url+c.path, c.role, c.body)
+		assert.True(t, c.want == "token-created" || status >= 400, "%s a second time: %d %s", c.path, status, said)
 	}
 	for path, want := range map[string]int{
 		"/v1/notifications/team/commands/retry": 404, "/v1/notifications/nobody/commands/retry": 404, "/v1/tokens/ci/commands/revoke": 409,
@@ -406,9 +383,8 @@ func TestNotificationsAreToldAgainAndTokensCreatedOnce(t *testing.T) {
 		expect(t, want, "", "POST", url+path, "admin", `{}`)
 	}
 	for _, body := range []string{`{"token":"01A","hash":"` + hash + `","role":"viewer"}`, `{"token":"01B","role":"viewer"}`, `{"token":"01B","hash":"` + hash + `","role":"root"}`, `{"token":"01B","hash":"` + hash + `","role":"viewer","secret":"x"}`, `[]`, `{`} {
-		if status, _, said := ask(t, "POST", url+"/v1/tokens/more/commands/create", "admin", body); status != 409 && status != 422 {
-			t.Errorf("%s: %d %s", body, status, said)
-		}
+		status, _, said := ask(t, "POST", url+"/v1/tokens/more/commands/create", "admin", body)
+		assert.True(t, status == 409 || status == 422, "%s: %d %s", body, status, said)
 	}
 }
 

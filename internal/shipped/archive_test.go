@@ -19,10 +19,11 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/tarball"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/deployster-go/deployster/internal/must"
 )
 
 func binary(t *testing.T, content string) Binary {
-	t.Helper()
 	path := filepath.Join(t.TempDir(), "deployster")
 	require.NoError(t, os.WriteFile(path, []byte(content), 0o600))
 	sum := sha256.Sum256([]byte(content))
@@ -30,7 +31,6 @@ func binary(t *testing.T, content string) Binary {
 }
 
 func archive(t *testing.T, b Binary, names ...string) []byte {
-	t.Helper()
 	var out bytes.Buffer
 	require.NoError(t, WriteArchive(&out, "1.2", b, names...))
 	return out.Bytes()
@@ -44,10 +44,8 @@ func TestArchiveIsReadByOthers(t *testing.T) {
 		open := func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(packed)), nil }
 		images := map[string]v1.Hash{}
 		for typ, program := range map[string]string{"container": "docker", "file": "file", "http": "http", "network": "docker"} {
-			tag, err := name.NewTag(Tag(typ, "1.2", b))
-			require.NoError(t, err)
-			image, err := tarball.Image(open, &tag)
-			require.NoError(t, err)
+			tag := must.Get(name.NewTag(Tag(typ, "1.2", b)))(t)
+			image := must.Get(tarball.Image(open, &tag))(t)
 			config, err := image.ConfigFile()
 			require.NoError(t, err)
 			want := []string{"/deployster", "type", "run", program}
@@ -69,19 +67,15 @@ func TestArchiveIsReadByOthers(t *testing.T) {
 
 // onlyLayer is the one layer of an image, as a tar.
 func onlyLayer(t *testing.T, image v1.Image) []byte {
-	t.Helper()
 	layers, err := image.Layers()
 	require.True(t, err == nil && len(layers) == 1, "layers: %v, %v", layers, err)
-	layer, err := layers[0].Uncompressed()
-	require.NoError(t, err)
-	text, err := io.ReadAll(layer)
-	require.NoError(t, err)
+	layer := must.Get(layers[0].Uncompressed())(t)
+	text := must.Get(io.ReadAll(layer))(t)
 	return text
 }
 
 // filesOf reads a tar: names and modes to contents.
 func filesOf(t *testing.T, packed []byte) map[string]string {
-	t.Helper()
 	files := map[string]string{}
 	for r := tar.NewReader(bytes.NewReader(packed)); ; {
 		h, err := r.Next()
@@ -89,8 +83,7 @@ func filesOf(t *testing.T, packed []byte) map[string]string {
 			return files
 		}
 		require.NoError(t, err)
-		inside, err := io.ReadAll(r)
-		require.NoError(t, err)
+		inside := must.Get(io.ReadAll(r))(t)
 		files[fmt.Sprintf("%s %o", h.Name, h.Mode)] = string(inside)
 	}
 }

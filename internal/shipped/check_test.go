@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/deployster-go/deployster/expression"
+	"github.com/deployster-go/deployster/internal/must"
 	"github.com/deployster-go/deployster/internal/shipped"
 	"github.com/deployster-go/deployster/manifest"
 	"github.com/deployster-go/deployster/protocol"
@@ -29,13 +30,11 @@ func TestWhatOtherTypesAnsweredIsChecked(t *testing.T) {
 	m, err := manifest.Load([]manifest.Source{{Name: "web.yaml", Data: []byte(text)}}, manifest.Options{Variables: variables, Evaluator: expressions})
 	require.NoError(t, err)
 	raw := json.RawMessage(`{"additionalProperties": false, "properties": {"content": {"type": "string"}, "path": {"type": "string"}}}`)
-	page, err := schema.CompileConfig(raw)
-	require.NoError(t, err)
+	page := must.Get(schema.CompileConfig(raw))(t)
 	check := shipped.Check{Manifest: m, Variables: variables, Expressions: expressions, Answered: func(ref string) (inits.Type, bool) {
 		return inits.Type{Schema: page, ConfigSchema: raw, Plugs: map[string]protocol.PlugRequest{"root": {ContainerPath: "/plug"}}}, ref == "acme/page:1"
 	}}
-	problems, err := check.Misuse()
-	require.NoError(t, err)
+	problems := must.Get(check.Misuse())(t)
 	var got []string
 	for _, p := range problems {
 		got = append(got, p.String())

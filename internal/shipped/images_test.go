@@ -20,6 +20,7 @@ import (
 	"github.com/deployster-go/deployster/engine"
 	"github.com/deployster-go/deployster/engine/docker"
 	"github.com/deployster-go/deployster/engine/enginetest"
+	"github.com/deployster-go/deployster/internal/must"
 	"github.com/deployster-go/deployster/protocol"
 )
 
@@ -44,7 +45,6 @@ func (c *counting) Image(ctx context.Context, ref string, policy engine.PullPoli
 }
 
 func images(t *testing.T, arch string, fake *enginetest.Fake) (*Images, *counting) {
-	t.Helper()
 	dir := t.TempDir()
 	if fake.Loads == nil {
 		fake.Loads = func(string) (enginetest.FakeImage, error) { return enginetest.FakeImage{}, nil }
@@ -167,8 +167,7 @@ func TestOnDocker(t *testing.T) {
 	e, err := docker.Open(t.Context(), docker.Options{})
 	require.NoError(t, err, "this test needs a Docker Engine")
 	defer e.Close()
-	info, err := e.Info(t.Context())
-	require.NoError(t, err)
+	info := must.Get(e.Info(t.Context()))(t)
 	dir := t.TempDir()
 	c := &counting{Engine: e}
 	i := &Images{engine: c, options: Options{Version: "test", OS: info.OS, Arch: info.Arch}, source: Source{
@@ -178,8 +177,7 @@ func TestOnDocker(t *testing.T) {
 	for range 2 {
 		require.NoError(t, errOf(i.Image(t.Context(), "deployster/file", engine.PullNever, nil)))
 	}
-	image, err := i.Image(t.Context(), "deployster/http", engine.PullAlways, nil)
-	require.NoError(t, err)
+	image := must.Get(i.Image(t.Context(), "deployster/http", engine.PullAlways, nil))(t)
 	n := c.loads.Load()
 	assert.True(t, n == 1, "loaded %d times", n)
 
@@ -204,13 +202,10 @@ func TestOnDocker(t *testing.T) {
 }
 
 func removeImages(t *testing.T, i *Images, arch string) {
-	t.Helper()
 	ctx := context.WithoutCancel(t.Context())
-	api, err := client.New(client.FromEnv)
-	require.NoError(t, err)
+	api := must.Get(client.New(client.FromEnv))(t)
 	defer api.Close()
-	b, err := i.source.Binary(arch)
-	require.NoError(t, err)
+	b := must.Get(i.source.Binary(arch))(t)
 	for _, name := range Names() {
 		assert.NoError(t, errOf(api.ImageRemove(ctx, Tag(name, i.options.Version, b), client.ImageRemoveOptions{Force: true, PruneChildren: true})))
 	}

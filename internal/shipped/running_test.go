@@ -10,6 +10,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/deployster-go/deployster/internal/must"
 )
 
 // What the running program is found to be is remembered, and not after another took its
@@ -18,11 +20,9 @@ func TestTheRunningProgramIsReadAgainWhenItIsAnother(t *testing.T) {
 	dir := t.TempDir()
 	path := put(t, filepath.Join(dir, "deployster"), static(t))
 	i := &Images{source: Source{Executable: path, GOOS: "linux", GOARCH: "amd64"}, options: Options{OS: "linux", Arch: "amd64"}}
-	info, err := os.Stat(path)
-	require.NoError(t, err)
+	info := must.Get(os.Stat(path))(t)
 	id, changed := identityOf(info)
-	first, err := i.binary()
-	require.NoError(t, err)
+	first := must.Get(i.binary())(t)
 	assert.True(t, i.running.identity == "" || time.Since(changed) >= recently, "a file that changed just now was remembered")
 	// As it would be some seconds later.
 	i.running = ownProgram{id, Binary{Path: path, Arch: "amd64", SHA256: "remembered"}}

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/deployster-go/deployster/internal/must"
 	"github.com/deployster-go/deployster/protocol"
 	"github.com/deployster-go/deployster/schema"
 )
@@ -19,9 +20,8 @@ func TestNames(t *testing.T) {
 	want := []string{"command", "container", "file", "http", "kubernetes", "network", "volume"}
 	got := Names()
 	assert.True(t, slices.Equal(got, want), "got %v", got)
-	if _, ok := Lookup("nothing"); ok {
-		t.Error("found a type that does not exist")
-	}
+	_, ok := Lookup("nothing")
+	assert.False(t, ok, "found a type that does not exist")
 	for name, want := range map[string]bool{"nothing": false, "docker": true, "file": true} {
 		_, ok := RunOf(name)
 		assert.True(t, ok == want, "that images run %q is %t", name, ok)
@@ -56,14 +56,12 @@ func TestEveryTypeAnswersInit(t *testing.T) {
 		if !ok || run(t.Context(), nil, strings.NewReader(input), &same, &stderr) != 0 || same.String() != stdout.String() {
 			t.Errorf("%s: its image answers %s: %s", name, &same, &stderr)
 		}
-		if plug, ok := answer.Plugs[plugs[name]]; plugs[name] != "" && (!ok || !plug.Writable || plug.Optional) {
-			t.Errorf("%s: plugs %+v", name, answer.Plugs)
-		}
+		plug, ok := answer.Plugs[plugs[name]]
+		assert.False(t, plugs[name] != "" && (!ok || !plug.Writable || plug.Optional), "%s: plugs %+v", name, answer.Plugs)
 	}
 }
 
 func compile(t *testing.T, name string) *jsonschema.Schema {
-	t.Helper()
 	typ, _ := Lookup(name)
 	document, err := jsonschema.UnmarshalJSON(bytes.NewReader(typ.Schema))
 	require.NoError(t, err, "%s", name)
@@ -87,7 +85,6 @@ func TestSchemasAreClosedAndExplained(t *testing.T) {
 // explained requires a description of every property, and that objects with
 // properties are closed.
 func explained(t *testing.T, path string, schema any) {
-	t.Helper()
 	object, ok := schema.(map[string]any)
 	if !ok {
 		return
@@ -184,8 +181,7 @@ func TestSecretsAreMarked(t *testing.T) {
 
 func TestWhatObjectsOfAClusterHideIsSecret(t *testing.T) {
 	typ, _ := Lookup("kubernetes")
-	compiled, err := schema.CompileConfig(typ.Schema)
-	require.NoError(t, err)
+	compiled := must.Get(schema.CompileConfig(typ.Schema))(t)
 	config := map[string]any{
 		"kubeconfig": "token: a",
 		"objects":    []any{map[string]any{"kind": "ConfigMap", "data": map[string]any{"a": "b"}, "stringData": map[string]any{"a": "b"}}},

@@ -13,6 +13,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/deployster-go/deployster/internal/must"
 )
 
 // program is the static test program, built once.
@@ -32,31 +34,25 @@ var program = sync.OnceValues(func() ([]byte, error) {
 })
 
 func put(t *testing.T, path string, content []byte) string {
-	t.Helper()
 	require.NoError(t, os.WriteFile(path, content, 0o600))
 	require.NoError(t, os.Chmod(path, 0o700))
 	return path
 }
 
 func static(t *testing.T) []byte {
-	t.Helper()
-	content, err := program()
-	require.NoError(t, err)
+	content := must.Get(program())(t)
 	return content
 }
 
 // forArm64 is the same program with the header of another architecture.
 func forArm64(t *testing.T) []byte {
-	t.Helper()
 	content := append([]byte(nil), static(t)...)
 	content[18], content[19] = 183, 0
 	return content
 }
 
 func dynamic(t *testing.T) []byte {
-	t.Helper()
-	content, err := os.ReadFile("/bin/sh")
-	require.NoError(t, err)
+	content := must.Get(os.ReadFile("/bin/sh"))(t)
 	return content
 }
 
@@ -108,13 +104,10 @@ func TestHashIsRememberedAndStillRight(t *testing.T) {
 	s := Source{CacheDir: filepath.Join(dir, "cache")}
 	path := put(t, filepath.Join(dir, "program"), []byte("one"))
 	hash := func() string {
-		t.Helper()
-		b, err := s.hashed(path, "amd64")
-		require.NoError(t, err)
+		b := must.Get(s.hashed(path, "amd64"))(t)
 		return b.SHA256
 	}
-	file, err := os.Open(path)
-	require.NoError(t, err)
+	file := must.Get(os.Open(path))(t)
 	defer file.Close()
 	id, changed, err := identity(file)
 	require.NoError(t, err)
@@ -150,8 +143,7 @@ func TestHashIsRememberedAndStillRight(t *testing.T) {
 
 // A place is the same by whichever links it is named, also before it is there.
 func TestAPlaceIsWhereItsLinksLead(t *testing.T) {
-	root, err := filepath.EvalSymlinks(t.TempDir())
-	require.NoError(t, err)
+	root := must.Get(filepath.EvalSymlinks(t.TempDir()))(t)
 	at := func(path string) string { return filepath.Join(root, path) }
 	require.NoError(t, os.Mkdir(at("dir"), 0o700))
 	for link, to := range map[string]string{
@@ -164,9 +156,7 @@ func TestAPlaceIsWhereItsLinksLead(t *testing.T) {
 		"dir": "dir", "whole": "dir", "whole/none": "dir/none", "dangling": "dir/none", "relative": "dir/none", "second": "dir/none", "below": "dir/none",
 		"dangling/a/b": "dir/none/a/b", "dir/back": "later", "whole/back/x": "later/x", "none/../dir": "dir",
 	} {
-		if got := (Check{Here: true}).real(at(path)); got != at(want) {
-			t.Errorf("%s is %s, not %s", path, got, at(want))
-		}
+		assert.Equal(t, at(want), (Check{Here: true}).real(at(path)), path)
 		got := (Check{}).real(at(path))
 		assert.True(t, got == at(path), "elsewhere %s is %s", path, got)
 	}

@@ -40,13 +40,10 @@ func TestNoLineOfATableIsWiderThanTheTerminal(t *testing.T) {
 		}
 		all := strings.Join(table.Lines(), "\n")
 		for line := range strings.SplitSeq(all, "\n") {
-			if w := ansi.StringWidth(line); w > table.Width {
-				t.Fatalf("%d cells are more than %d: %q", w, table.Width, line)
-			}
+			w := ansi.StringWidth(line)
+			require.LessOrEqual(t, w, table.Width, "%d cells are more than %d: %q", w, table.Width, line)
 		}
-		if strings.ContainsAny(all, "\x1b\u202e") {
-			t.Fatalf("it drives the terminal: %q", all)
-		}
+		require.False(t, strings.ContainsAny(all, "\x1b\u202e"), "it drives the terminal: %q", all)
 		if !table.Wrap {
 			return
 		}

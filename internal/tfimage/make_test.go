@@ -1,6 +1,7 @@
 package tfimage
 
 import (
+	"archive/tar"
 	"bytes"
 	"context"
 	"errors"
@@ -11,6 +12,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-containerregistry/pkg/name"
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/mutate"
 	"github.com/google/go-containerregistry/pkg/v1/tarball"
@@ -18,6 +20,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/deployster-go/deployster/engine"
+	"github.com/deployster-go/deployster/internal/must"
 	"github.com/deployster-go/deployster/internal/shipped"
 	"github.com/deployster-go/deployster/protocol"
 )
@@ -53,7 +56,6 @@ const described = `{"name":"fake_thing","config_schema":{"type":"object"},"state
 `
 
 func contents(t *testing.T) Contents {
-	t.Helper()
 	dir := t.TempDir()
 	for _, name := range []string{"deployster", "provider"} {
 		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte("program "+name), 0o600))
@@ -63,10 +65,9 @@ func contents(t *testing.T) Contents {
 
 func TestImagesOfAllResources(t *testing.T) {
 	e := &fakeEngine{said: described}
-	made, err := Make(t.Context(), e, contents(t), Options{
+	made := must.Get(Make(t.Context(), e, contents(t), Options{
 		Name: "terraform/fake", Version: "1.2.3", Plugs: map[string]protocol.PlugRequest{"docker": {ContainerPath: "/var/run/docker.sock"}},
-	})
-	require.NoError(t, err)
+	}))(t)
 	assert.Equal(t, "[terraform/fake/data.fake_thing:1.2.3 terraform/fake/fake_thing:1.2.3]", fmt.Sprint(made.Images))
 	if len(made.Skipped) != 2 || !strings.Contains(made.Skipped["fake_Bad"], "cannot be that of an image") || !strings.Contains(made.Skipped["fake_wrong"], "its schema") {
 		t.Errorf("it skipped %v", made.Skipped)
@@ -86,8 +87,7 @@ func checkImages(t *testing.T, loaded []byte) {
 		if image, err = tarball.Image(func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(loaded)), nil }, &tag); err != nil {
 			t.Fatal(err)
 		}
-		config, err := image.ConfigFile()
-		require.NoError(t, err)
+		config := must.Get(image.ConfigFile())(t)
 		run := strings.Join(config.Config.Entrypoint, " ")
 		if want := strings.TrimSpace("/deployster type run terraform " + resourceOf(m.RepoTags[0])); run != want || config.Architecture != "arm64" {
 			t.Errorf("%s runs %q on %s, want %q", m.RepoTags[0], run, config.Architecture, want)
@@ -148,3 +148,30 @@ func TestAnEngineThatCannotTakeImages(t *testing.T) {
 
 // errOf returns the error of a call.
 func errOf[T any](_ T, err error) error { return err }
+
+func mustTag(t *testing.T, text string) name.Tag {
+	tag := must.Get(name.NewTag(text, name.WeakValidation))(t)
+	return tag
+}
+
+// resourceOf is the resource in the name of an image, "" of that of the provider.
+func resourceOf(tag string) string {
+	_, rest, _ := strings.Cut(tag, "terraform/fake/")
+	resource, _, _ := strings.Cut(rest, ":")
+	return resource
+}
+
+// filesOf are the contents of the files in a tar.
+func filesOf(t *testing.T, from io.ReadCloser) map[string]string {
+	defer from.Close()
+	files := map[string]string{}
+	for archive := tar.NewReader(from); ; {
+		header, err := archive.Next()
+		if errors.Is(err, io.EOF) {
+			return files
+		}
+		require.NoError(t, err)
+		text := must.Get(io.ReadAll(archive))(t)
+		files[header.Name] = string(text)
+	}
+}

@@ -15,16 +15,16 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/deployster-go/deployster/internal/must"
 )
 
 // archive is a package with a program.
 func archive(t *testing.T, program string) []byte {
-	t.Helper()
 	var b bytes.Buffer
 	z := zip.NewWriter(&b)
 	for name, content := range map[string]string{"LICENSE": "free", program: "the program"} {
-		w, err := z.Create(name)
-		require.NoError(t, err)
+		w := must.Get(z.Create(name))(t)
 		require.NoError(t, errOf(w.Write([]byte(content))))
 	}
 	require.NoError(t, z.Close())
@@ -33,7 +33,6 @@ func archive(t *testing.T, program string) []byte {
 
 // tree makes files in a directory; those whose name ends in .zip are packages.
 func tree(t *testing.T, files ...string) string {
-	t.Helper()
 	dir := t.TempDir()
 	for _, f := range files {
 		path := filepath.Join(dir, filepath.FromSlash(f))
@@ -48,14 +47,12 @@ func tree(t *testing.T, files ...string) string {
 }
 
 func finder(t *testing.T) Finder {
-	t.Helper()
 	return Finder{OS: "linux", Arch: "amd64", HTTP: http.DefaultClient, Temp: t.TempDir()}
 }
 
 // check finds a provider, and compares it with what is wanted: its name and version, or an
 // error.
 func check(t *testing.T, f Finder, provider, want string) {
-	t.Helper()
 	p, err := f.Find(t.Context(), provider)
 	got := p.Name + " " + p.Version
 	if err != nil {
@@ -128,7 +125,6 @@ func TestArchivesThatAreNone(t *testing.T) {
 
 // registry is one that answers with documents, by path.
 func registry(t *testing.T, sum string) *httptest.Server {
-	t.Helper()
 	content := archive(t, "terraform-provider-random_v3.7.2_x5")
 	if sum == "" {
 		hash := sha256.Sum256(content)

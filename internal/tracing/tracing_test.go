@@ -20,6 +20,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/deployster-go/deployster/engine"
+	"github.com/deployster-go/deployster/internal/must"
 	"github.com/deployster-go/deployster/internal/tracing"
 	"github.com/deployster-go/deployster/runner/invoke"
 	"github.com/deployster-go/deployster/runner/report"
@@ -61,7 +62,6 @@ func newCollector(t *testing.T) *collector {
 
 // named is the one span of a name.
 func (c *collector) named(t *testing.T, name string) *tracepb.Span {
-	t.Helper()
 	var found []*tracepb.Span
 	for _, s := range c.spans {
 		if s.Name == name {
@@ -111,9 +111,7 @@ func TestARunIsATraceOfItsResourcesActionsAndContainers(t *testing.T) {
 		"OTEL_EXPORTER_OTLP_ENDPOINT": c.URL + "/", "OTEL_EXPORTER_OTLP_HEADERS": "api-key=a%20b, x=y",
 		"TRACEPARENT": "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
 	})})
-	if err != nil || tracer == nil {
-		t.Fatal(tracer, err)
-	}
+	require.True(t, err == nil && tracer != nil, "%v %v", tracer, err)
 	r := tracer.Run(map[string]string{"command": "apply", "run": "01R", "manifest": "web.yaml"}, "host1")
 	r.Begin()
 	var log recorded
@@ -173,8 +171,7 @@ func (c *collector) wantTrace(t *testing.T) {
 
 // Nothing of a run waits for a collector that takes nothing, and its end waits a moment.
 func TestACollectorThatTakesNothingNeitherSlowsNorFails(t *testing.T) {
-	silent, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
+	silent := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	defer silent.Close() // whoever connects is never answered
 	broken := httptest.NewServer(http.NotFoundHandler())
 	defer broken.Close()

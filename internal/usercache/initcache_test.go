@@ -11,6 +11,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/deployster-go/deployster/internal/must"
 )
 
 func newInitCache(t *testing.T) *InitCache {
@@ -18,9 +20,7 @@ func newInitCache(t *testing.T) *InitCache {
 }
 
 func (c *InitCache) names(t *testing.T) []string {
-	t.Helper()
-	entries, err := os.ReadDir(c.dir)
-	require.NoError(t, err)
+	entries := must.Get(os.ReadDir(c.dir))(t)
 	var names []string
 	for _, e := range entries {
 		names = append(names, e.Name())

@@ -21,7 +21,6 @@ import (
 )
 
 func shown(t *testing.T, r report.Report, hosts bool) string {
-	t.Helper()
 	return written(t, func(w io.Writer) error { return Environment(w, r, hosts, PlanOptions{}) })
 }
 

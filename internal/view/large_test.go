@@ -19,6 +19,7 @@ import (
 	"github.com/deployster-go/deployster/control/work"
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/deploylog/logtest"
+	"github.com/deployster-go/deployster/internal/must"
 	"github.com/deployster-go/deployster/internal/query"
 	"github.com/deployster-go/deployster/internal/query/querytest"
 	"github.com/deployster-go/deployster/pipeline"
@@ -49,13 +50,10 @@ var largePipelines = sync.OnceValue(func() *query.Pipelines {
 func wantFits(t *testing.T, text string, width, height int) {
 	t.Helper()
 	lines := strings.Split(strings.TrimSuffix(text, "\n"), "\n")
-	if height > 0 && len(lines) >= height {
-		t.Errorf("%d lines leave no room for the prompt on a screen of %d", len(lines), height)
-	}
+	assert.True(t, height <= 0 || len(lines) < height, "%d lines leave no room for the prompt on a screen of %d", len(lines), height)
 	for _, line := range lines {
-		if w := ansi.StringWidth(line); width > 0 && w > width {
-			t.Errorf("%d cells are more than %d: %s", w, width, line)
-		}
+		w := ansi.StringWidth(line)
+		assert.True(t, width <= 0 || w <= width, "%d cells are more than %d: %s", w, width, line)
 		if strings.ContainsFunc(line, func(r rune) bool { return unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r) }) {
 			t.Errorf("a line drives the terminal: %q", line)
 		}
@@ -86,16 +84,14 @@ func atEverySize(t *testing.T, name string, compared []string, show func(io.Writ
 
 func TestALargePipelineFitsTheScreen(t *testing.T) {
 	p := largePipelines()
-	status, err := p.Status(false, false)
-	require.NoError(t, err)
+	status := must.Get(p.Status(false, false))(t)
 	atEverySize(t, "status", []string{"status-80x24", "status-80x40", "status-0x0"}, func(w io.Writer, opts PlanOptions) error { return Pipeline(w, status[0], opts) })
 }
 
 func TestHostsThatAreAlikeShareARow(t *testing.T) {
 	p := largePipelines()
 	for _, all := range []bool{false, true} {
-		status, err := p.Status(true, all)
-		require.NoError(t, err)
+		status := must.Get(p.Status(true, all))(t)
 		text := written(t, func(w io.Writer) error { return Pipeline(w, status[0], PlanOptions{Width: 80, Height: 24, All: all}) })
 		wantFits(t, text, 80, 0)
 		assert.Equal(t, all, strings.Count(text, "\n") > 1700, "more than 1700 lines")
@@ -107,8 +103,7 @@ func TestHostsThatAreAlikeShareARow(t *testing.T) {
 
 func TestTheExplanationOfALargePipelineFitsTheScreen(t *testing.T) {
 	p := largePipelines()
-	reasons, err := p.Explain("pipeline/"+querytest.Pipeline, work.NewHosts("none.yaml"), false)
-	require.NoError(t, err)
+	reasons := must.Get(p.Explain("pipeline/"+querytest.Pipeline, work.NewHosts("none.yaml"), false))(t)
 	atEverySize(t, "explain", []string{"explain-80x24", "explain-80x40"}, func(w io.Writer, opts PlanOptions) error {
 		return PipelineReasons(w, "pipeline/gateway", query.AlikeReasons(reasons, false), opts)
 	})
@@ -133,24 +128,21 @@ func TestThePreviewOfALargePipelineFitsTheScreen(t *testing.T) {
 	atEverySize(t, "preview", []string{"preview-80x24", "preview-0x0"}, func(w io.Writer, opts PlanOptions) error {
 		return PipelineChanges(w, query.AlikeChanges(changes, false), true, opts)
 	})
-	text, err := json.Marshal(query.AlikeChanges(changes, false))
-	require.NoError(t, err)
+	text := must.Get(json.Marshal(query.AlikeChanges(changes, false)))(t)
 	assert.Less(t, len(text), 500_000, "bytes as JSON")
 }
 
 func TestALargeEnvironmentFitsTheScreen(t *testing.T) {
 	e := query.NewEnvironments(largeLog(), func() time.Time { return querytest.Noon.Add(12 * time.Hour) })
 	require.NoError(t, e.Follow(t.Context(), 0))
-	reports, err := e.Status()
-	require.NoError(t, err)
+	reports := must.Get(e.Status())(t)
 	atEverySize(t, "environment", []string{"environment-80x24", "environment-80x40"}, func(w io.Writer, opts PlanOptions) error {
 		return Environment(w, reports[0], false, opts)
 	})
 	all := written(t, func(w io.Writer) error { return Environment(w, reports[0], true, PlanOptions{Width: 80, All: true}) })
 	assert.Greater(t, strings.Count(all, "\n"), 100, all)
 	wantFits(t, all, 80, 0)
-	reasons, err := e.Explain("environment/"+querytest.Environment, "", false)
-	require.NoError(t, err)
+	reasons := must.Get(e.Explain("environment/"+querytest.Environment, "", false))(t)
 	atEverySize(t, "environment-explain", []string{"environment-explain-80x24"}, func(w io.Writer, opts PlanOptions) error {
 		return EnvironmentReasons(w, "environment/shop/prod", query.AlikeTasks(reasons, false), opts)
 	})
@@ -160,8 +152,7 @@ func TestALineOfTheLogFitsTheTerminal(t *testing.T) {
 	actors := query.NewActors(largeLog())
 	for e, err := range largeLog().Read(t.Context(), deploylog.Filter{After: 185_900, Until: 187_000}) {
 		require.NoError(t, err)
-		by, err := actors.Of(t.Context(), e)
-		require.NoError(t, err)
+		by := must.Get(actors.Of(t.Context(), e))(t)
 		for _, width := range []int{80, 120, 200, 30} {
 			line := LogLine(e, by, true, width)
 			wantFits(t, line, width, 0)

@@ -44,7 +44,6 @@ func (s *stage) play(events ...report.Event) {
 
 // ends closes it, which leaves the terminal as it was.
 func (s *stage) ends(t rapid.TB) {
-	t.Helper()
 	require.NoError(t, s.Close())
 	s.term.check(t)
 }
@@ -160,9 +159,8 @@ func TestLiveRedrawsOnlyWhatChanged(t *testing.T) {
 	assert.Equal(t, before, s.term.written, "bytes are written though nothing changed")
 	s.now = s.now.Add(100 * time.Millisecond)
 	s.redraw()
-	if n := s.term.written - before; n == 0 || n > 250 {
-		t.Errorf("one more tenth of a second took %d bytes", n)
-	}
+	n := s.term.written - before
+	assert.True(t, n != 0 && n <= 250, "one more tenth of a second took %d bytes", n)
 	before = s.term.written
 	for range 10_000 {
 		s.Observe(report.Event{Kind: report.Line, Time: s.now, Resource: "db", Text: "line"})
@@ -222,9 +220,8 @@ func TestAReaderThatWentAwayIsReportedOnce(t *testing.T) {
 	for _, e := range success() {
 		l.Observe(e)
 	}
-	if err := l.Close(); err == nil || w.writes != 1 {
-		t.Errorf("%v after %d writes", err, w.writes)
-	}
+	err := l.Close()
+	assert.True(t, err != nil && w.writes == 1, "%v after %d writes", err, w.writes)
 }
 
 // events draws any sequence of events, in any order, with any text.
@@ -269,13 +266,10 @@ func TestLiveProperties(t *testing.T) {
 		for _, e := range events(t) {
 			s.play(e)
 			for _, line := range s.Drawn() {
-				if w := ansi.StringWidth(line); w >= s.term.width && s.term.width > 1 {
-					t.Fatalf("%d columns: %q", s.term.width, line)
-				}
+				w := ansi.StringWidth(line)
+				require.True(t, w < s.term.width || s.term.width <= 1, "%d columns: %q", s.term.width, line)
 			}
-			if len(s.Drawn()) >= s.term.height {
-				t.Fatalf("%d lines on a terminal of %d", len(s.Drawn()), s.term.height)
-			}
+			require.Less(t, len(s.Drawn()), s.term.height)
 		}
 		s.ends(t)
 	})
@@ -293,9 +287,8 @@ func TestPlainAndJSONProperties(t *testing.T) {
 			j.Observe(e)
 		}
 		require.NoError(t, errors.Join(p.Close(), j.Close()))
-		if n := strings.Count(lines.String(), "\n"); n != 1+len(all) {
-			t.Fatalf("%d lines of JSON for %d events", n, len(all))
-		}
+		n := strings.Count(lines.String(), "\n")
+		require.Equal(t, 1+len(all), n, "%d lines of JSON for %d events", n, len(all))
 		for _, r := range text.String() + lines.String() {
 			if r != '\n' && r < ' ' || r >= 0x7f && r < 0xa0 || r == '\u202e' {
 				t.Fatalf("%q reaches the terminal: %q", r, text.String())

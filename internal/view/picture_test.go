@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+
 	"github.com/deployster-go/deployster/internal/picture"
 	"github.com/deployster-go/deployster/internal/query"
 	"github.com/deployster-go/deployster/internal/view"
@@ -18,9 +20,7 @@ func TestTheStatusOfAPipelineHasNoControlCharacters(t *testing.T) {
 	err := view.Pipeline(&out, query.PipelineStatus{Name: "p\x1b[2Jp", Waiting: []query.Alike[reason.Reason]{{First: reason.Reason{
 		Revision: "1\u202e\x1b[2J", Target: "stage/p/\x1b[1ma", Code: reason.HasFailed, Cause: "x\x1b[2Jx\u202e",
 	}}}}, view.PlanOptions{})
-	if err != nil || strings.ContainsAny(out.String(), "\x1b\u202e") {
-		t.Errorf("%v, %q", err, out.String())
-	}
+	assert.True(t, err == nil && !strings.ContainsAny(out.String(), "\x1b\u202e"), "%v, %q", err, out.String())
 }
 
 // nine are hosts on which something failed.
@@ -53,9 +53,8 @@ func TestBoxesHaveALineForEachThing(t *testing.T) {
 		"● 2 more",
 		"✔ 299-of-the-release-branch (0/9, 9 failing: antworker001, antworker002 and 7 more)",
 	}
-	if n := g.Nodes[0]; !slices.Equal(n.Lines, want) || n.State != picture.Failed {
-		t.Errorf("%s:\n%s", n.State, strings.Join(n.Lines, "\n"))
-	}
+	n := g.Nodes[0]
+	assert.True(t, slices.Equal(n.Lines, want) && n.State == picture.Failed, "%s:\n%s", n.State, strings.Join(n.Lines, "\n"))
 }
 
 // What lets no revision in is drawn, whether or not one waits for that.

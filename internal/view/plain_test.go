@@ -14,6 +14,7 @@ import (
 
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/environment/record"
+	"github.com/deployster-go/deployster/internal/must"
 	"github.com/deployster-go/deployster/internal/terminal"
 	"github.com/deployster-go/deployster/internal/view/excerpt"
 	"github.com/deployster-go/deployster/runner/report"
@@ -21,9 +22,7 @@ import (
 
 func TestPlainStories(t *testing.T) {
 	for _, story := range stories {
-		t.Run(story.name, func(t *testing.T) {
-			golden(t, "plain-"+story.name+".txt", plainly(t, PlainOptions{}, story.events...))
-		})
+		t.Run(story.name, func(t *testing.T) { golden(t, "plain-"+story.name+".txt", plainly(t, PlainOptions{}, story.events...)) })
 	}
 }
 
@@ -181,7 +180,6 @@ func TestSeconds(t *testing.T) {
 
 // plainly shows events as lines.
 func plainly(t *testing.T, opts PlainOptions, events ...report.Event) string {
-	t.Helper()
 	var out bytes.Buffer
 	opts.Now = func() time.Time { return start }
 	p := NewPlain(&out, opts)
@@ -202,18 +200,14 @@ func TestWhatOneActionPrintsIsBounded(t *testing.T) {
 	}
 	events = append(events, report.Event{Kind: report.ActionFinished, Resource: "db", Action: "create", Attempt: 1})
 	got := plainly(t, PlainOptions{}, events...)
-	if n := strings.Count(got, "\n"); n > excerpt.HeadLines+excerpt.LastLines+5 {
-		t.Errorf("%d lines were shown", n)
-	}
+	assert.LessOrEqual(t, strings.Count(got, "\n"), excerpt.HeadLines+excerpt.LastLines+5)
 	for _, want := range []string{
 		"line 0 of many\n", "line 199 of many\n", "… 4780 lines (83.2 KiB) left out; all of it: .deployster/work/RUN/db/03-create.stderr\n",
 		"line 4980 of many\n", "line 4999 of many\n",
 	} {
 		assert.Contains(t, got, want, "was")
 	}
-	if strings.Index(got, "line 4999") > strings.Index(got, "done: create") {
-		t.Error("the end was shown after what followed")
-	}
+	assert.LessOrEqual(t, strings.Index(got, "line 4999"), strings.Index(got, "done: create"), "the end was shown after what followed")
 	assert.Equal(t, 5_000, strings.Count(plainly(t, PlainOptions{Verbose: true}, events...), "of many\n"), "-v shows")
 
 	long := report.Event{Kind: report.Line, Resource: "db", Action: "create", Attempt: 1, Text: strings.Repeat("y", 60<<10)}
@@ -222,9 +216,7 @@ func TestWhatOneActionPrintsIsBounded(t *testing.T) {
 		flood = append(flood, long)
 	}
 	flood = append(flood, report.Event{Kind: report.ActionFinished, Resource: "db", Action: "create", Attempt: 1})
-	if n := len(plainly(t, PlainOptions{}, flood...)); n > 512<<10 {
-		t.Errorf("%d bytes were shown of long lines", n)
-	}
+	assert.LessOrEqual(t, len(plainly(t, PlainOptions{}, flood...)), 512<<10)
 }
 
 // The reason of a failure stands in one place, besides the output that it is of.
@@ -240,9 +232,8 @@ func TestAFailureIsToldOnce(t *testing.T) {
 		{Kind: report.RunFailed, Error: "db: " + why, Counts: report.Counts{Failed: 1}},
 	}
 	alone := append([]report.Event{started("apply"), line("db", "pulling"), line("db", last)}, end...)
-	if got := plainly(t, PlainOptions{}, alone...); strings.Count(got, last) != 2 || strings.Count(got, "pulling") != 1 {
-		t.Errorf("shown was\n%s", got)
-	}
+	got := plainly(t, PlainOptions{}, alone...)
+	assert.True(t, strings.Count(got, last) == 2 && strings.Count(got, "pulling") == 1, "shown was\n%s", got)
 	// Between the lines of others, what it said last is shown again.
 	amid := append([]report.Event{started("apply"), line("db", "pulling"), line("api", "else"), line("db", last)}, end...)
 	if got := plainly(t, PlainOptions{}, amid...); strings.Count(got, last) != 2 || strings.Count(got, "│ pulling") != 1 || strings.Count(got, "pulling") != 2 {
@@ -252,17 +243,15 @@ func TestAFailureIsToldOnce(t *testing.T) {
 	for _, e := range alone {
 		b.fold(e)
 	}
-	if r := b.row("db"); len(r.errors) != 1 || len(r.output) != 1 || r.output[0] != "pulling" {
-		t.Errorf("the tree has %q and %q", r.errors, r.output)
-	}
+	r := b.row("db")
+	assert.True(t, len(r.errors) == 1 && len(r.output) == 1 && r.output[0] == "pulling", "the tree has %q and %q", r.errors, r.output)
 }
 
 // What failed again for the same reason, or made something else fail, refers to it.
 func TestAReasonOfEventsIsToldOnce(t *testing.T) {
 	const why = `app: action "create" exited with 1: error: no such host`
 	event := func(seq int64, name, target, text string) deploylog.Event {
-		data, err := json.Marshal(map[string]string{"error": text})
-		require.NoError(t, err)
+		data := must.Get(json.Marshal(map[string]string{"error": text}))(t)
 		return deploylog.Event{Seq: seq, Name: name, Target: deploylog.Target(target), Attempt: 1, Data: data}
 	}
 	var out bytes.Buffer

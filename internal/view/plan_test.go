@@ -44,7 +44,6 @@ func somePlan() *report.Plan {
 
 // planned is what is shown of a plan.
 func planned(t *testing.T, p *report.Plan, opts PlanOptions) string {
-	t.Helper()
 	return written(t, func(w io.Writer) error { return Plan(w, p, opts) })
 }
 
@@ -213,9 +212,8 @@ func TestLongNamesOfTypesKeepTheColumns(t *testing.T) {
 				columns[ansi.StringWidth(line[:i])] = true
 			}
 		}
-		if len(columns) != 1 || !strings.Contains(text, "infrastructure/deployster-gcp-vm:2.14.1") {
-			t.Errorf("%s: statuses begin at %v:\n%s", name, columns, text)
-		}
+		require.Len(t, columns, 1)
+		assert.Contains(t, text, "infrastructure/deployster-gcp-vm:2.14.1", "%s: statuses begin at", name)
 	}
 }
 

@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/deployster-go/deployster/internal/must"
 	"github.com/deployster-go/deployster/internal/terminal/pane"
 	"github.com/deployster-go/deployster/protocol"
 	"github.com/deployster-go/deployster/runner/report"
@@ -25,20 +26,17 @@ var update = flag.Bool("update", false, "write the golden files anew")
 
 // golden compares with a file below testdata.
 func golden(t *testing.T, name, got string) {
-	t.Helper()
 	file := filepath.Join("testdata", name)
 	if *update {
 		require.NoError(t, os.MkdirAll(filepath.Dir(file), 0o755))
 		require.NoError(t, os.WriteFile(file, []byte(got), 0o644))
 	}
-	want, err := os.ReadFile(file)
-	require.NoError(t, err)
+	want := must.Get(os.ReadFile(file))(t)
 	assert.Equal(t, string(want), got, file)
 }
 
 // written returns what something writes, which must not fail.
 func written(t *testing.T, write func(io.Writer) error) string {
-	t.Helper()
 	var out strings.Builder
 	require.NoError(t, write(&out))
 	return out.String()

@@ -12,8 +12,8 @@ import (
 
 	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
 	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
 
+	"github.com/deployster-go/deployster/internal/must"
 	"github.com/deployster-go/deployster/internal/webhook"
 )
 
@@ -22,8 +22,7 @@ const key = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
 // What is posted is known by the library of others to be signed, with its id and time, and only an
 // answer of success is one.
 func TestWhatIsPostedIsSigned(t *testing.T) {
-	verifier, err := standardwebhooks.NewWebhook(key)
-	require.NoError(t, err)
+	verifier := must.Get(standardwebhooks.NewWebhook(key))(t)
 	status, got := http.StatusAccepted, error(nil)
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)

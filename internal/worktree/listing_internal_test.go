@@ -16,7 +16,6 @@ import (
 func inRepository(t *testing.T, files ...string) (dir string, git func(stdin string, args ...string) string) {
 	dir = t.TempDir()
 	git = func(stdin string, args ...string) string {
-		t.Helper()
 		c := exec.Command("git", append([]string{"-C", dir, "-c", "user.name=a", "-c", "user.email=a@b", "-c", "gc.auto=0"}, args...)...)
 		c.Stdin = strings.NewReader(stdin)
 		out, err := c.Output()

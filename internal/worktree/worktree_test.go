@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/deployster-go/deployster/internal/must"
 	"github.com/deployster-go/deployster/internal/ringtest"
 	"github.com/deployster-go/deployster/internal/worktree"
 )
@@ -26,7 +27,6 @@ type repository struct {
 }
 
 func newRepository(t testing.TB, args ...string) repository {
-	t.Helper()
 	t.Setenv("HOME", t.TempDir()) // without settings
 	r := repository{t, t.TempDir()}
 	r.git(append([]string{"init", "-q", "-b", "main"}, args...)...)
@@ -34,32 +34,24 @@ func newRepository(t testing.TB, args ...string) repository {
 }
 
 func (r repository) git(args ...string) string {
-	r.Helper()
 	c := exec.Command("git", append([]string{"-C", r.dir, "-c", "user.name=a", "-c", "user.email=a@example.org", "-c", "protocol.file.allow=always"}, args...)...)
 	var errors bytes.Buffer
 	c.Stderr = &errors
 	out, err := c.Output()
-	if err != nil {
-		r.Fatalf("git %s: %v: %s", strings.Join(args, " "), err, &errors)
-	}
+	require.NoError(r, err, "git %s: %v: %s", strings.Join(args, " "), err, &errors)
 	return strings.TrimSpace(string(out))
 }
 
 func (r repository) write(name, text string) {
-	r.Helper()
 	at := filepath.Join(r.dir, name)
 	require.NoError(r, os.MkdirAll(filepath.Dir(at), 0o755))
 	require.NoError(r, os.WriteFile(at, []byte(text), 0o644))
 }
 
-func (r repository) must(err error) {
-	r.Helper()
-	require.NoError(r, err)
-}
+func (r repository) must(err error) { require.NoError(r, err) }
 
 // commit commits all files, and returns the hash.
 func (r repository) commit() string {
-	r.Helper()
 	r.git("add", "-A")
 	r.git("commit", "-q", "--allow-empty", "-m", "all")
 	return r.git("rev-parse", "HEAD")
@@ -67,7 +59,6 @@ func (r repository) commit() string {
 
 // compare copies files and directories below a directory to nowhere.
 func (r repository) compare(dir string, paths ...string) (*worktree.Tree, bool) {
-	r.Helper()
 	tree := worktree.Open(r.Context(), filepath.Join(r.dir, dir))
 	c := tree.Compare()
 	if c == nil {
@@ -116,13 +107,11 @@ func TestMain(m *testing.M) {
 
 // started is a repository with a commit of files, links and directories.
 func started(t testing.TB, args ...string) (r repository, commit string) {
-	t.Helper()
 	t.Setenv("HOME", t.TempDir()) // without settings
 	how := strings.Join(args, " ")
 	if made[how] == "" {
 		from := committed(t, args...)
-		dir, err := os.MkdirTemp("", "worktree-test-")
-		require.NoError(t, err)
+		dir := must.Get(os.MkdirTemp("", "worktree-test-"))(t)
 		made[how] = dir
 		require.NoError(t, exec.Command("cp", "-a", from.dir+"/.", dir).Run())
 	}
@@ -235,13 +224,11 @@ func TestSourcesBelowTheWorkTree(t *testing.T) {
 
 func TestWhereThereIsNoCommit(t *testing.T) {
 	for name, prepare := range map[string]func(t *testing.T) string{
-		"no repository": func(t *testing.T) string { return t.TempDir() },
-		"no commit":     func(t *testing.T) string { return newRepository(t).dir },
-		"no work tree":  func(t *testing.T) string { r, _ := started(t); return filepath.Join(r.dir, ".git") },
-		"a bare repository": func(t *testing.T) string {
-			return newRepository(t, "--bare").dir
-		},
-		"no directory": func(t *testing.T) string { return filepath.Join(t.TempDir(), "gone") },
+		"no repository":     func(t *testing.T) string { return t.TempDir() },
+		"no commit":         func(t *testing.T) string { return newRepository(t).dir },
+		"no work tree":      func(t *testing.T) string { r, _ := started(t); return filepath.Join(r.dir, ".git") },
+		"a bare repository": func(t *testing.T) string { return newRepository(t, "--bare").dir },
+		"no directory":      func(t *testing.T) string { return filepath.Join(t.TempDir(), "gone") },
 		"another user's": func(t *testing.T) string {
 			r, _ := started(t)
 			r.must(filepath.WalkDir(r.dir, func(at string, _ os.DirEntry, err error) error {

@@ -13,6 +13,7 @@ import (
 	"go.yaml.in/yaml/v3"
 	"pgregory.net/rapid"
 
+	"github.com/deployster-go/deployster/internal/must"
 	"github.com/deployster-go/deployster/internal/yamlformat"
 )
 
@@ -184,11 +185,9 @@ func remarks(text string) (out []string) {
 // The examples are as the command leaves them.
 func TestTheExamplesAreFormatted(t *testing.T) {
 	for _, pattern := range []string{"../../examples/*/*.yaml", "../../examples/*/*.json"} {
-		files, err := filepath.Glob(pattern)
-		require.NoError(t, err)
+		files := must.Get(filepath.Glob(pattern))(t)
 		for _, file := range files {
-			text, err := os.ReadFile(file)
-			require.NoError(t, err)
+			text := must.Get(os.ReadFile(file))(t)
 			out, err := yamlformat.Format(text)
 			assert.True(t, err == nil && string(out) == string(text), "%s: %v, it would be\n%s", file, err, out)
 		}

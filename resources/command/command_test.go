@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/deployster-go/deployster/internal/must"
 	"github.com/deployster-go/deployster/protocol"
 	"github.com/deployster-go/deployster/resources/internal/daemon"
 	"github.com/deployster-go/deployster/resources/internal/dockertest"
@@ -196,15 +197,13 @@ func TestWaitsForTheCommandOfAnEarlierRun(t *testing.T) {
 	docker := dockertest.Client(t)
 	image := dockertest.Image(t, docker, v1.Config{})
 	r := resource(t, docker, image, object{"check": []string{"/program", "print", "fine"}})
-	left, err := docker.ContainerCreate(t.Context(), client.ContainerCreateOptions{
+	left := must.Get(docker.ContainerCreate(t.Context(), client.ContainerCreateOptions{
 		Config: &container.Config{Image: image, Labels: map[string]string{
 			daemon.LabelManaged: r.Name, daemon.LabelWorkspace: r.Workspace, labelCommand: "apply",
 		}},
 		HostConfig: &container.HostConfig{AutoRemove: true},
-	})
-	require.NoError(t, err)
-	_, err = docker.ContainerStart(t.Context(), left.ID, client.ContainerStartOptions{})
-	require.NoError(t, err)
+	}))(t)
+	must.Get(docker.ContainerStart(t.Context(), left.ID, client.ContainerStartOptions{}))(t)
 	said := make(chan string, 1)
 	done := make(chan error, 1)
 	go func() {
@@ -219,8 +218,7 @@ func TestWaitsForTheCommandOfAnEarlierRun(t *testing.T) {
 	}()
 	assert.Contains(t, <-said, "waiting for the apply command of an earlier run", "said")
 	gone := docker.ContainerWait(t.Context(), left.ID, client.ContainerWaitOptions{Condition: container.WaitConditionRemoved})
-	_, err = docker.ContainerStop(t.Context(), left.ID, client.ContainerStopOptions{})
-	require.NoError(t, err)
+	must.Get(docker.ContainerStop(t.Context(), left.ID, client.ContainerStopOptions{}))(t)
 	assert.NoError(t, <-done)
 	select {
 	case <-gone.Result:
@@ -256,6 +254,4 @@ func TestServedCommands(t *testing.T) {
 }
 
 // With a configuration each check runs a container, or several; what these do the tests above tell.
-func TestCommandsKeepToTheProtocol(t *testing.T) {
-	protocoltest.Check(t, Type(), nil, nil, nil)
-}
+func TestCommandsKeepToTheProtocol(t *testing.T) { protocoltest.Check(t, Type(), nil, nil, nil) }

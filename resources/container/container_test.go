@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/deployster-go/deployster/protocol"
 	"github.com/deployster-go/deployster/resources/internal/daemon"
 	"github.com/deployster-go/deployster/resources/internal/dockertest"
 	"github.com/deployster-go/deployster/resources/internal/protocoltest"
@@ -35,7 +36,6 @@ type box struct {
 }
 
 func newBox(t *testing.T, docker *client.Client, config object) box {
-	t.Helper()
 	b := box{docker: docker, name: dockertest.Name("box")}
 	config = maps.Clone(config)
 	config["name"] = b.name
@@ -44,9 +44,7 @@ func newBox(t *testing.T, docker *client.Client, config object) box {
 		ctx := context.WithoutCancel(t.Context())
 		for _, name := range []string{b.name, b.name + "-deployster-old", b.name + "-deployster-new"} {
 			_, err := docker.ContainerRemove(ctx, name, client.ContainerRemoveOptions{Force: true, RemoveVolumes: true})
-			if err != nil && !errdefs.IsNotFound(err) {
-				t.Errorf("removing %s: %v", name, err)
-			}
+			assert.True(t, err == nil || errdefs.IsNotFound(err), "removing %s: %v", name, err)
 		}
 	})
 	return b
@@ -66,7 +64,6 @@ func (b box) with(changes object) box {
 }
 
 func (b box) inspect(t *testing.T) dockercontainer.InspectResponse {
-	t.Helper()
 	got, err := b.docker.ContainerInspect(t.Context(), b.name, client.ContainerInspectOptions{})
 	require.NoError(t, err)
 	return got.Container
@@ -74,27 +71,21 @@ func (b box) inspect(t *testing.T) dockercontainer.InspectResponse {
 
 // alone requires that nothing of a replacement was left.
 func (b box) alone(t *testing.T) {
-	t.Helper()
 	all, err := b.docker.ContainerList(t.Context(), client.ContainerListOptions{All: true, Filters: client.Filters{}.Add("name", b.name)})
 	assert.True(t, err == nil && len(all.Items) == 1, "containers: %+v, %v", all.Items, err)
 }
 
 func network(t *testing.T, docker *client.Client) string {
-	t.Helper()
 	name := dockertest.Name("net")
-	_, err := docker.NetworkCreate(t.Context(), name, client.NetworkCreateOptions{})
-	require.NoError(t, err)
+	require.NoError(t, errOf(docker.NetworkCreate(t.Context(), name, client.NetworkCreateOptions{})))
 	t.Cleanup(func() {
 		_, err := docker.NetworkRemove(context.WithoutCancel(t.Context()), name, client.NetworkRemoveOptions{})
-		if err != nil && !errdefs.IsNotFound(err) {
-			t.Error(err)
-		}
+		assert.True(t, err == nil || errdefs.IsNotFound(err), "%v", err)
 	})
 	return name
 }
 
 func volume(t *testing.T, docker *client.Client) string {
-	t.Helper()
 	name := dockertest.Name("vol")
 	t.Cleanup(func() {
 		_, _ = docker.VolumeRemove(context.WithoutCancel(t.Context()), name, client.VolumeRemoveOptions{Force: true})
@@ -103,7 +94,6 @@ func volume(t *testing.T, docker *client.Client) string {
 }
 
 func freePort(t *testing.T) int {
-	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	defer l.Close()
@@ -374,4 +364,92 @@ func TestContainersKeepToTheProtocol(t *testing.T) {
 	docker := dockertest.Client(t)
 	image := dockertest.Image(t, docker, v1.Config{})
 	protocoltest.Check(t, managed(0).Type(daemon.Socket), newBox(t, docker, object{"image": image, "env": object{"A": "b"}, "labels": object{"a": "b"}}).Config, nil, map[string]string{"docker": daemon.Socket})
+}
+
+func errOf[T any](_ T, err error) error { return err }
+
+type request = protocol.Request[Config]
+
+func TestBadConfiguration(t *testing.T) {
+	image := func(more object) object { more["image"] = "x"; return more }
+	for want, config := range map[string]object{
+		`"image" is required`:                                      {},
+		`restart "sometimes" must be`:                              image(object{"restart": "sometimes"}),
+		`network "host" cannot be combined`:                        image(object{"networks": list{"host", "a"}}),
+		"ports[0]: 0/tcp is not a port":                            image(object{"ports": list{object{"host": 80}}}),
+		"ports[0]: 80/icmp is not a port":                          image(object{"ports": list{object{"container": 80, "protocol": "icmp"}}}),
+		`ports[0]: address "localhost" must be an IP address`:      image(object{"ports": list{object{"container": 80, "address": "localhost"}}}),
+		"ports[1]: the same port is listed twice":                  image(object{"ports": list{object{"container": 80}, object{"container": 80, "protocol": "tcp"}}}),
+		"cannot unmarshal number 70000":                            image(object{"ports": list{object{"container": 70000}}}),
+		`mounts[0]: either "volume" or "path" must be given`:       image(object{"mounts": list{object{"target": "/a"}}}),
+		`mounts[0]: target "a" must be an absolute path below /`:   image(object{"mounts": list{object{"volume": "v", "target": "a"}}}),
+		`mounts[0]: path "a" must be absolute`:                     image(object{"mounts": list{object{"path": "a", "target": "/a"}}}),
+		"mounts[1]: target /a is listed twice":                     image(object{"mounts": list{object{"volume": "v", "target": "/a"}, object{"volume": "w", "target": "/a/"}}}),
+		"health: a command is required":                            image(object{"health": object{}}),
+		`a duration must be at least a millisecond and like "30s"`: image(object{"health": object{"command": list{"x"}, "interval": "1"}}),
+		"environment variable A must be text":                      image(object{"env": object{"A": list{}}}),
+		"environment variable A is in env and in public_env":       image(object{"env": object{"A": "1"}, "public_env": object{"A": "2"}}),
+		"environment variable A is in env and in secret_env":       image(object{"env": object{"A": "1"}, "secret_env": object{"A": "1"}}),
+		"environment variable B must be text":                      image(object{"public_env": object{"B": list{}}}),
+		`unknown field "imagee"`:                                   image(object{"imagee": "x"}),
+	} {
+		r := typetest.Resource{Type: managed(settling).Type("/does/not/exist.sock"), Name: "web", Config: config}
+		r.Fails(t, want, "state")
+	}
+}
+
+func TestWhatBelongsToAnotherResourceIsLeftAlone(t *testing.T) {
+	docker := dockertest.Client(t)
+	image := dockertest.Image(t, docker, v1.Config{Cmd: []string{"serve"}})
+	a := newBox(t, docker, object{"image": image})
+	a.Workspace = "/projects/a"
+	a.Apply(t)
+	id := a.inspect(t).ID
+
+	namesake, elsewhere := a, a
+	namesake.Name, elsewhere.Workspace = "front", "/projects/b"
+	const belongs = "belongs to resource web of /projects/a; give another name"
+	namesake.Fails(t, belongs, "state")
+	elsewhere.Valid(t) // another checkout of the same, which finds all as it should be
+	other := elsewhere.with(object{"user": "1"})
+	other.Fails(t, belongs, "state")
+	for _, r := range []box{namesake, other} {
+		r.Fails(t, belongs, "recreate-container")
+		r.Fails(t, belongs, "restart-container")
+		r.Gone().Fails(t, belongs, "state")
+		r.Gone().Fails(t, belongs, "remove-container")
+	}
+	assert.Equal(t, id, a.inspect(t).ID, "the container was replaced")
+	other.with(object{"adopt": true}).Apply(t)
+	other.Valid(t) // it is theirs now
+	a.Gone().Fails(t, "belongs to resource web of /projects/b", "remove-container")
+}
+
+func TestHowAnAddressIsWrittenIsNoDrift(t *testing.T) {
+	docker := dockertest.Client(t)
+	image := dockertest.Image(t, docker, v1.Config{Cmd: []string{"serve"}})
+	var ports list
+	for i, address := range []string{"::", "0.0.0.0", "0:0::0", "0:0:0:0:0:0:0:1", "::ffff:127.0.0.1"} {
+		ports = append(ports, object{"container": 80 + i, "address": address})
+	}
+	newBox(t, docker, object{"image": image, "ports": ports}).Apply(t)
+}
+
+func TestNetworksMayBeGivenByTheirIDs(t *testing.T) {
+	docker := dockertest.Client(t)
+	image := dockertest.Image(t, docker, v1.Config{Cmd: []string{"serve"}})
+	id := func(name string) string {
+		n, err := docker.NetworkInspect(t.Context(), name, client.NetworkInspectOptions{})
+		require.NoError(t, err)
+		return n.Network.ID
+	}
+	net1, net2 := network(t, docker), network(t, docker)
+	b := newBox(t, docker, object{"image": image, "networks": list{id(net1), net1}})
+	b.Apply(t)
+	b.with(object{"networks": list{net1}}).Valid(t)
+	both := b.with(object{"networks": list{"default", id(net2)}})
+	both.Stale(t, "update-container")
+	state, _ := both.Apply(t)
+	a := state["addresses"].(object)
+	assert.True(t, a["bridge"] != nil && a[net2] != nil && a[net1] == nil, "addresses: %v", a)
 }

@@ -82,14 +82,12 @@ func awaitHealthCheck(t *testing.T, docker *client.Client, name string) {
 }
 
 func exec(t *testing.T, docker *client.Client, name string, command ...string) {
-	t.Helper()
 	created, err := docker.ExecCreate(t.Context(), name, client.ExecCreateOptions{Cmd: command, AttachStdout: true})
 	require.NoError(t, err)
 	attached, err := docker.ExecAttach(t.Context(), created.ID, client.ExecAttachOptions{})
 	require.NoError(t, err)
 	defer attached.Close()
-	_, err = attached.Reader.WriteTo(discard{})
-	require.NoError(t, err)
+	require.NoError(t, errOf(attached.Reader.WriteTo(discard{})))
 }
 
 type discard struct{}
@@ -114,8 +112,7 @@ func TestAContainerThatKeepsCrashingSaysHow(t *testing.T) {
 	b := newBox(t, docker, object{"image": dockertest.Image(t, docker, v1.Config{}), "command": list{"exit", "3"}, "restart": "always"})
 	// Whether the end is seen at the start depends on how soon it comes.
 	_, _, _ = b.Invoke(t, nil, "create-container")
-	_, err := docker.ContainerStart(t.Context(), b.name, client.ContainerStartOptions{})
-	require.NoError(t, err)
+	require.NoError(t, errOf(docker.ContainerStart(t.Context(), b.name, client.ContainerStartOptions{})))
 	// The pause before a restart doubles, so it soon takes up nearly all the time.
 	for b.inspect(t).RestartCount < 3 {
 		continue

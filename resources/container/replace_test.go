@@ -129,8 +129,7 @@ func manage(t *testing.T, b box) *manager {
 func TestRemoveClearsLeftovers(t *testing.T) {
 	docker := dockertest.Client(t)
 	b := newBox(t, docker, object{"image": dockertest.Image(t, docker, v1.Config{})})
-	_, err := manage(t, b).create(t.Context())
-	require.NoError(t, err)
+	require.NoError(t, errOf(manage(t, b).create(t.Context())))
 	b.Gone().Stale(t, "remove-container")
 	b.Gone().Apply(t)
 }
@@ -141,8 +140,7 @@ func TestAnonymousVolumesSurviveAReplacement(t *testing.T) {
 	b.Apply(t)
 	kept := b.inspect(t).Mounts[0].Name
 	t.Cleanup(func() {
-		_, err := docker.VolumeRemove(context.WithoutCancel(t.Context()), kept, client.VolumeRemoveOptions{})
-		assert.NoError(t, err)
+		assert.NoError(t, errOf(docker.VolumeRemove(context.WithoutCancel(t.Context()), kept, client.VolumeRemoveOptions{})))
 	})
 	_, output := b.with(object{"user": "1"}).Apply(t)
 	assert.Contains(t, output, "volume "+kept+", which the old container had at /data, is kept", "output")

@@ -20,13 +20,11 @@ import (
 type object = map[string]any
 
 func resource(t *testing.T, config any) (r typetest.Resource, plug string) {
-	t.Helper()
 	plug = t.TempDir()
 	return typetest.Resource{Type: newType(plug), Name: "motd", Config: config}, plug
 }
 
 func write(t *testing.T, path, content string, mode fs.FileMode) {
-	t.Helper()
 	require.NoError(t, os.WriteFile(path, []byte(content), 0o600))
 	require.NoError(t, os.Chmod(path, mode))
 }
@@ -79,7 +77,6 @@ func TestDriftOfAFile(t *testing.T) {
 }
 
 func must(t *testing.T, errs ...error) {
-	t.Helper()
 	for _, err := range errs {
 		require.NoError(t, err)
 	}
@@ -210,9 +207,7 @@ func TestApplyConverges(t *testing.T) {
 		}
 		r.Apply(t)
 		got, err := os.ReadFile(filepath.Join(plug, "d/f"))
-		if err != nil || string(got) != content {
-			rt.Fatalf("got %q, %v; want %q", got, err, content)
-		}
+		require.True(rt, err == nil && string(got) == content, "got %q, %v; want %q", got, err, content)
 	})
 }
 

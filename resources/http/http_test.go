@@ -23,6 +23,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/deployster-go/deployster/internal/must"
 	"github.com/deployster-go/deployster/protocol"
 	"github.com/deployster-go/deployster/resources/internal/protocoltest"
 	"github.com/deployster-go/deployster/resources/internal/typetest"
@@ -31,7 +32,6 @@ import (
 type object = map[string]any
 
 func serve(t *testing.T, h nethttp.HandlerFunc) string {
-	t.Helper()
 	s := httptest.NewServer(h)
 	t.Cleanup(s.Close)
 	return s.URL
@@ -220,11 +220,9 @@ func TestWaitGivesUp(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				p, err := newProbe(Config{URL: "http://db.example"}, tc.answer)
-				require.NoError(t, err)
+				p := must.Get(newProbe(Config{URL: "http://db.example"}, tc.answer))(t)
 				start := time.Now()
-				err = p.wait(t.Context(), io.Discard)
-				assert.ErrorContains(t, err, tc.want)
+				assert.ErrorContains(t, p.wait(t.Context(), io.Discard), tc.want)
 				assert.Equal(t, tc.after, time.Since(start), "took")
 			})
 		})

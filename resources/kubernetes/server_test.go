@@ -13,7 +13,6 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/stretchr/testify/require"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -23,6 +22,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/managedfields/managedfieldstest"
 	"k8s.io/client-go/rest"
 
+	"github.com/deployster-go/deployster/internal/must"
 	"github.com/deployster-go/deployster/resources/internal/kubeapi"
 )
 
@@ -247,9 +247,7 @@ func (s *server) gone(at string) {
 }
 
 // apiVersionOf is that of the objects of a definition.
-func apiVersionOf(definition object) string {
-	return kubeapi.Text(definition, "spec", "group") + "/v1"
-}
+func apiVersionOf(definition object) string { return kubeapi.Text(definition, "spec", "group") + "/v1" }
 
 func (s *server) apply(r *http.Request, gvk schema.GroupVersionKind, at string, live *unstructured.Unstructured) (any, error) {
 	body, err := io.ReadAll(r.Body)
@@ -339,7 +337,6 @@ func sameJSON(a, b any) bool {
 
 // edit changes an object as `kubectl edit` does, or makes it.
 func (s *server) edit(apiVersion, kind, at, manager string, change func(o object)) {
-	s.t.Helper()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	gvk := schema.FromAPIVersionAndKind(apiVersion, kind)
@@ -357,8 +354,7 @@ func (s *server) edit(apiVersion, kind, at, manager string, change func(o object
 	next := before.DeepCopy()
 	change(next.Object)
 	fields := managedfieldstest.NewFakeFieldManager(managedfields.NewDeducedTypeConverter(), gvk)
-	updated, err := fields.Update(before, next, manager)
-	require.NoError(s.t, err)
+	updated := must.Get(fields.Update(before, next, manager))(s.t)
 	s.store(at, live, updated.(*unstructured.Unstructured))
 }
 

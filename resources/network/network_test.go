@@ -19,6 +19,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/deployster-go/deployster/internal/must"
 	"github.com/deployster-go/deployster/protocol"
 	"github.com/deployster-go/deployster/resources/internal/daemon"
 	"github.com/deployster-go/deployster/resources/internal/dockertest"
@@ -29,7 +30,6 @@ import (
 type object = map[string]any
 
 func resource(t *testing.T, docker *client.Client, config object) typetest.Resource {
-	t.Helper()
 	name := dockertest.Name("net")
 	config = maps.Clone(config)
 	if config == nil {
@@ -38,9 +38,7 @@ func resource(t *testing.T, docker *client.Client, config object) typetest.Resou
 	config["name"] = name
 	t.Cleanup(func() {
 		_, err := docker.NetworkRemove(context.WithoutCancel(t.Context()), name, client.NetworkRemoveOptions{})
-		if err != nil && !errdefs.IsNotFound(err) {
-			t.Errorf("removing %s: %v", name, err)
-		}
+		assert.True(t, err == nil || errdefs.IsNotFound(err), "removing %s: %v", name, err)
 		_, _ = docker.VolumeRemove(context.WithoutCancel(t.Context()), name+"-deployster-endpoints", client.VolumeRemoveOptions{Force: true})
 	})
 	return typetest.Resource{Type: Type(), Name: "front-net", Config: config}
@@ -146,24 +144,19 @@ func TestRecreateKeepsContainersConnected(t *testing.T) {
 }
 
 func attach(t *testing.T, docker *client.Client, image, network, alias string, start bool) string {
-	t.Helper()
-	c, err := docker.ContainerCreate(t.Context(), client.ContainerCreateOptions{
+	c := must.Get(docker.ContainerCreate(t.Context(), client.ContainerCreateOptions{
 		Name: dockertest.Name(alias), Config: &container.Config{Image: image},
 		HostConfig: &container.HostConfig{NetworkMode: container.NetworkMode(network)},
 		NetworkingConfig: &dockernet.NetworkingConfig{EndpointsConfig: map[string]*dockernet.EndpointSettings{
 			network: {Aliases: []string{alias}},
 		}},
-	})
-	require.NoError(t, err)
+	}))(t)
 	t.Cleanup(func() {
 		_, err := docker.ContainerRemove(context.WithoutCancel(t.Context()), c.ID, client.ContainerRemoveOptions{Force: true})
-		if err != nil && !errdefs.IsNotFound(err) {
-			t.Error(err)
-		}
+		assert.True(t, err == nil || errdefs.IsNotFound(err), "%v", err)
 	})
 	if start {
-		_, err := docker.ContainerStart(t.Context(), c.ID, client.ContainerStartOptions{})
-		require.NoError(t, err)
+		require.NoError(t, errOf(docker.ContainerStart(t.Context(), c.ID, client.ContainerStartOptions{})))
 	}
 	return c.ID
 }
@@ -250,7 +243,6 @@ var errCut = errors.New("the engine was cut off")
 
 // after loses the manager's engine after some changes.
 func (m *manager) after(t *testing.T, changes int) {
-	t.Helper()
 	dial := func(ctx context.Context, _, _ string) (net.Conn, error) {
 		return new(net.Dialer).DialContext(ctx, "unix", daemon.Socket)
 	}
@@ -263,7 +255,6 @@ func (m *manager) after(t *testing.T, changes int) {
 
 // call connects a container to a network anew, with the names that others there have for it.
 func call(t *testing.T, docker *client.Client, network, id string, aliases ...string) {
-	t.Helper()
 	_, err := docker.NetworkDisconnect(t.Context(), network, client.NetworkDisconnectOptions{Container: id, Force: true})
 	if err == nil {
 		_, err = docker.NetworkConnect(t.Context(), network, client.NetworkConnectOptions{Container: id, EndpointConfig: &dockernet.EndpointSettings{Aliases: aliases}})
@@ -272,9 +263,7 @@ func call(t *testing.T, docker *client.Client, network, id string, aliases ...st
 }
 
 func wantAliases(t *testing.T, docker *client.Client, network, id string, aliases ...string) {
-	t.Helper()
-	got, err := docker.ContainerInspect(t.Context(), id, client.ContainerInspectOptions{})
-	require.NoError(t, err)
+	got := must.Get(docker.ContainerInspect(t.Context(), id, client.ContainerInspectOptions{}))(t)
 	e := got.Container.NetworkSettings.Networks[network]
 	for _, alias := range aliases {
 		assert.True(t, e != nil && slices.Contains(e.Aliases, alias),
@@ -345,3 +334,5 @@ func TestNetworksKeepToTheProtocol(t *testing.T) {
 	docker := dockertest.Client(t)
 	protocoltest.Check(t, Type(), resource(t, docker, nil).Config, resource(t, docker, nil).Config, map[string]string{"docker": daemon.Socket})
 }
+
+func errOf[T any](_ T, err error) error { return err }

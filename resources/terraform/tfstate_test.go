@@ -7,6 +7,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/deployster-go/deployster/internal/must"
 )
 
 const aState = `{"version": 4, "terraform_version": "1.9.0", "serial": 7, "lineage": "x", "outputs": {}, "resources": [
@@ -20,8 +22,7 @@ const aState = `{"version": 4, "terraform_version": "1.9.0", "serial": 7, "linea
 ]}`
 
 func TestStatesOfTerraform(t *testing.T) {
-	all, err := ReadState(strings.NewReader(aState))
-	require.NoError(t, err)
+	all := must.Get(ReadState(strings.NewReader(aState)))(t)
 	var got []string
 	for _, k := range all {
 		got = append(got, strings.Join([]string{k.Address, k.Resource, k.Name, k.Key, k.Path, string(k.Kept)}, " "))
@@ -71,8 +72,7 @@ func TestModulesOfTerraform(t *testing.T) {
 func TestWhatTerraformKnewIsGoneOnWith(t *testing.T) {
 	w := newWorld(t)
 	w.done(w.ask("create", `{"name":"a","size":1}`))
-	all, err := ReadState(strings.NewReader(aState))
-	require.NoError(t, err)
+	all := must.Get(ReadState(strings.NewReader(aState)))(t)
 	w.kept = strings.Replace(string(all[0].Kept), `"name"`, `"fault":null,"rule":[],"serial":1,"size":1,"tags":null,"token":null,"name"`, 1)
 	w.want(w.ask("state", `{"name":"a","size":1}`), "", "")
 	w.want(w.ask("state", `{"name":"a","size":2}`), "update", "size: 1 → 2")
@@ -110,9 +110,7 @@ func FuzzReadState(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text []byte) {
 		all, err := ReadState(strings.NewReader(string(text)))
 		for _, k := range all {
-			if err == nil && k.Unusable == "" && !json.Valid(k.Kept) {
-				t.Errorf("%s is kept", k.Kept)
-			}
+			assert.False(t, err == nil && k.Unusable == "" && !json.Valid(k.Kept), "%s is kept", k.Kept)
 		}
 	})
 }

@@ -12,8 +12,11 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"github.com/zclconf/go-cty/cty"
 
+	"github.com/deployster-go/deployster/internal/must"
 	"github.com/deployster-go/deployster/protocol"
+	"github.com/deployster-go/deployster/resources/internal/tfplugin"
 	"github.com/deployster-go/deployster/resources/internal/tftest"
 	"github.com/deployster-go/deployster/resources/internal/typetest"
 	"github.com/deployster-go/deployster/schema"
@@ -106,14 +109,11 @@ func TestTakingOver(t *testing.T) {
 
 func TestSecrets(t *testing.T) {
 	w := newWorld(t)
-	text, err := os.ReadFile(InitPath(w.dir, "fake_thing"))
-	require.NoError(t, err)
+	text := must.Get(os.ReadFile(InitPath(w.dir, "fake_thing")))(t)
 	var init Init
 	require.NoError(t, json.Unmarshal(text, &init))
-	config, err := schema.CompileConfig(init.ConfigSchema)
-	require.NoError(t, err)
-	state, err := schema.CompileConfig(init.StateSchema)
-	require.NoError(t, err)
+	config := must.Get(schema.CompileConfig(init.ConfigSchema))(t)
+	state := must.Get(schema.CompileConfig(init.StateSchema))(t)
 	got := fmt.Sprint(config.Secrets(map[string]any{"name": "a", "token": "t", "provider": map[string]any{"key": "k", "greeting": "g"}}))
 	assert.True(t, got == "[[provider key] [token]]", "in configurations %s are secret", got)
 	assert.Equal(t, "[[password]]", fmt.Sprint(state.Secrets(map[string]any{"name": "a", "password": "t"})), "in states")
@@ -229,8 +229,7 @@ func TestWhatWasKeptIsUnderstoodOrRefused(t *testing.T) {
 // One process serves all resources; each configuration of the provider has one.
 func TestServing(t *testing.T) {
 	w := newWorld(t)
-	typ, err := typeOf(w.pool, w.dir, w.name)
-	require.NoError(t, err)
+	typ := must.Get(typeOf(w.pool, w.dir, w.name))(t)
 	served := typetest.Served(t, typ)
 	ended := make(chan string)
 	for i := range 40 {
@@ -270,4 +269,54 @@ func TestContainersOfTheirOwn(t *testing.T) {
 		assert.True(t, code == tc.code && strings.Contains(stdout.String()+stderr.String(), tc.want),
 			"%q ended with %d: %s%s", tc.args, code, stdout.String(), stderr.String())
 	}
+}
+
+func TestChangesForPeople(t *testing.T) {
+	inner := tfplugin.Block{Attributes: []tfplugin.Attribute{{Name: "port", Type: cty.Number}, {Name: "key", Type: cty.String, Sensitive: true}}}
+	block := tfplugin.Block{
+		Attributes: []tfplugin.Attribute{
+			{Name: "name", Type: cty.String}, {Name: "on", Type: cty.Bool}, {Name: "tags", Type: cty.Map(cty.String)},
+			{Name: "list", Type: cty.List(cty.String)}, {Name: "password", Type: cty.String, Sensitive: true},
+		},
+		Blocks: []tfplugin.NestedBlock{{Name: "rule", Block: inner, Nesting: tfplugin.List}},
+	}
+	of := func(config string) cty.Value {
+		v := must.Get(decodeJSON([]byte(config)))(t)
+		value := must.Get(blockValue(block, v, nil))(t)
+		return value
+	}
+	for i := range block.Attributes {
+		block.Attributes[i].Optional = true
+	}
+	for i := range inner.Attributes {
+		inner.Attributes[i].Optional = true
+	}
+	many := func(value string) string {
+		var tags []string
+		for i := range 20 {
+			tags = append(tags, fmt.Sprintf(`"t%02d":%q`, i, value))
+		}
+		return `{"tags":{` + strings.Join(tags, ",") + `}}`
+	}
+	long := strings.Repeat("x", 300)
+	for _, tc := range []struct{ was, planned, want string }{
+		{`{}`, `{}`, ``},
+		{`{"name":"a","on":true}`, `{"name":"b","on":false}`, `name: "a" → "b", on: true → false`},
+		{`{"name":"a"}`, `{}`, `name: "a" → none`},
+		{`{"name":"a"}`, `{"name":{"$unknown":true}}`, `name: "a" → (known after apply)`},
+		{`{"name":"a"}`, `{"name":"` + long + `"}`, `name: "a" → (a text of 300 bytes)`},
+		{`{"name":"a"}`, `{"name":"a\nb"}`, `name: "a" → (a text of 3 bytes)`},
+		{`{"password":"a"}`, `{"password":"b"}`, `password: another secret value`},
+		{`{"tags":{"a":"1","b":"2"}}`, `{"tags":{"a":"1","c":"3"}}`, `tags["b"]: "2" → none, tags["c"]: none → "3"`},
+		{`{"tags":{"` + long + `":"1"}}`, `{"tags":{"` + long + `":"2"}}`, `tags: "1" → "2"`},
+		{`{"list":["a","b"]}`, `{"list":["a","c"]}`, `list[1]: "b" → "c"`},
+		{`{"list":["a"]}`, `{"list":["a","c"]}`, `list: (1 elements) → (2 elements)`},
+		{`{"rule":[{"port":1,"key":"a"}]}`, `{"rule":[{"port":2,"key":"b"}]}`, `rule[0].key: another secret value, rule[0].port: 1 → 2`},
+		{`{"rule":[{"key":"a"}]}`, `{"rule":[]}`, `rule: another secret value`},
+	} {
+		got := changes(block, of(tc.was), of(tc.planned))
+		assert.True(t, got == tc.want, "from %.60s to %.60s it says %s, want %s", tc.was, tc.planned, got, tc.want)
+	}
+	got := changes(block, of(many("a")), of(many("b")))
+	assert.True(t, strings.HasSuffix(got, ", and 12 more changes"), "of many it says %s", got)
 }

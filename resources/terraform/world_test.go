@@ -12,6 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/deployster-go/deployster/internal/must"
 	"github.com/deployster-go/deployster/protocol"
 	"github.com/deployster-go/deployster/resources/internal/tftest"
 )
@@ -33,7 +34,6 @@ type world struct {
 }
 
 func newWorld(t *testing.T) *world {
-	t.Helper()
 	t.Setenv(tftest.World, t.TempDir())
 	w := &world{t: t, dir: t.TempDir(), name: "fake_thing", kept: "{}"}
 	require.NoError(t, os.Symlink(os.Args[0], ProgramPath(w.dir)))
@@ -43,8 +43,7 @@ func newWorld(t *testing.T) *world {
 	for lines := json.NewDecoder(&described); lines.More(); {
 		var d Description
 		require.NoError(t, lines.Decode(&d))
-		text, err := d.Encode()
-		require.NoError(t, err)
+		text := must.Get(d.Encode())(t)
 		require.NoError(t, os.WriteFile(InitPath(w.dir, d.Name), text, 0o600))
 	}
 	w.pool = newPool(w.dir)
@@ -100,8 +99,7 @@ func (w *world) remember(keep map[string]any) {
 	if keep == nil {
 		return
 	}
-	text, err := json.Marshal(keep)
-	require.NoError(w.t, err)
+	text := must.Get(json.Marshal(keep))(w.t)
 	w.kept = string(text)
 }
 
@@ -117,7 +115,6 @@ func (a answer) actions() string {
 // want fails the test unless the answer is of actions, "" for VALID, with descriptions that
 // have a text in them.
 func (w *world) want(a answer, actions, text string) {
-	w.t.Helper()
 	said := ""
 	for _, action := range a.state.Actions {
 		said += action.Description + "\n"
@@ -128,22 +125,18 @@ func (w *world) want(a answer, actions, text string) {
 
 // done fails the test unless the action succeeded.
 func (w *world) done(a answer) {
-	w.t.Helper()
 	require.Equal(w.t, 0, a.code, "it ended with %d: %s%s", a.code, a.out, a.stderr)
 }
 
 // refused fails the test unless the request failed with a text.
 func (w *world) refused(a answer, text string) {
-	w.t.Helper()
 	require.True(w.t, a.code != 0 && strings.Contains(a.stderr, text), "it ended with %d: %s%s\nwant %q", a.code, a.out, a.stderr, text)
 }
 
 // change changes what exists behind the back of the provider.
 func (w *world) change(id, old, wanted string) {
-	w.t.Helper()
 	path := filepath.Join(os.Getenv(tftest.World), id+".json")
-	text, err := os.ReadFile(path)
-	require.NoError(w.t, err)
+	text := must.Get(os.ReadFile(path))(w.t)
 	changed := strings.ReplaceAll(string(text), old, wanted)
 	require.True(w.t, changed != string(text), "there is no %s in %s", old, text)
 	require.NoError(w.t, os.WriteFile(path, []byte(changed), 0o600))
@@ -151,9 +144,7 @@ func (w *world) change(id, old, wanted string) {
 
 // things are the ids of what exists.
 func (w *world) things() string {
-	w.t.Helper()
-	entries, err := os.ReadDir(os.Getenv(tftest.World))
-	require.NoError(w.t, err)
+	entries := must.Get(os.ReadDir(os.Getenv(tftest.World)))(w.t)
 	var ids []string
 	for _, e := range entries {
 		ids = append(ids, strings.TrimSuffix(e.Name(), ".json"))

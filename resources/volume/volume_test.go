@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/deployster-go/deployster/internal/must"
 	"github.com/deployster-go/deployster/resources/internal/daemon"
 	"github.com/deployster-go/deployster/resources/internal/dockertest"
 	"github.com/deployster-go/deployster/resources/internal/protocoltest"
@@ -21,7 +22,6 @@ import (
 type object = map[string]any
 
 func resource(t *testing.T, docker *client.Client, config object) typetest.Resource {
-	t.Helper()
 	config = maps.Clone(config)
 	if config == nil {
 		config = object{}
@@ -87,16 +87,14 @@ func TestVolumeInUse(t *testing.T) {
 	})
 	require.NoError(t, err)
 	r.Gone().Fails(t, "is used by "+name, "remove-volume")
-	_, err = docker.ContainerRemove(t.Context(), c.ID, client.ContainerRemoveOptions{Force: true})
-	require.NoError(t, err)
+	must.Get(docker.ContainerRemove(t.Context(), c.ID, client.ContainerRemoveOptions{Force: true}))(t)
 	r.Gone().Apply(t)
 }
 
 func TestWhatSomebodyElseMadeIsLeftAlone(t *testing.T) {
 	docker := dockertest.Client(t)
 	r := resource(t, docker, nil)
-	_, err := docker.VolumeCreate(t.Context(), client.VolumeCreateOptions{Name: r.Config.(object)["name"].(string)})
-	require.NoError(t, err)
+	must.Get(docker.VolumeCreate(t.Context(), client.VolumeCreateOptions{Name: r.Config.(object)["name"].(string)}))(t)
 	r.Fails(t, "was not made by Deployster", "state")
 	r.Gone().Fails(t, "was not made by Deployster", "remove-volume")
 	changed(r, "adopt", true).Valid(t)

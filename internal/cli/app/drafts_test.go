@@ -5,7 +5,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
@@ -14,6 +13,7 @@ import (
 
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/internal/cli/app"
+	"github.com/deployster-go/deployster/internal/must"
 )
 
 // drafter is a command that drafts for a server.
@@ -31,23 +31,17 @@ func newDrafter(t *testing.T) *drafter {
 }
 
 func (d *drafter) open() (log deploylog.Log, closed func()) {
-	d.Helper()
 	log, end, err := d.app.Drafting(d.Context(), nil)
 	require.NoError(d, err)
-	return log, func() {
-		d.Helper()
-		assert.NoError(d, end())
-	}
+	return log, func() { assert.NoError(d, end()) }
 }
 
 // draft is the id of the log that a command uses, and how many events it then has.
 func (d *drafter) draft(name string) (id string, events int) {
-	d.Helper()
 	log, closed := d.open()
 	defer closed()
-	if _, err := log.Append(d.Context(), deploylog.Event{Deployment: name, Target: "run/draft", Name: "run-started", Attempt: 1}); err != nil {
-		d.Fatal(err)
-	}
+	_, err := log.Append(d.Context(), deploylog.Event{Deployment: name, Target: "run/draft", Name: "run-started", Attempt: 1})
+	require.NoError(d, err)
 	for _, err := range log.Read(d.Context(), deploylog.Filter{}) {
 		require.NoError(d, err)
 		events++
@@ -57,9 +51,7 @@ func (d *drafter) draft(name string) (id string, events int) {
 
 // kept is what there is of drafts.
 func (d *drafter) kept() (names []string) {
-	d.Helper()
-	entries, err := os.ReadDir(filepath.Join(d.app.Workspace, ".deployster"))
-	require.NoError(d, err)
+	entries := must.Get(os.ReadDir(filepath.Join(d.app.Workspace, ".deployster")))(d)
 	for _, e := range entries {
 		names = append(names, e.Name())
 	}
@@ -72,9 +64,8 @@ func TestDraftsAreRemovedAfterTheirLife(t *testing.T) {
 	d := newDrafter(t)
 	first, _ := d.draft("a")
 	d.now = d.now.Add(23 * time.Hour)
-	if id, events := d.draft("b"); id != first || events != 2 {
-		t.Errorf("within a day %d events are known", events)
-	}
+	id, events := d.draft("b")
+	assert.True(t, id == first && events == 2, "within a day %d events are known", events)
 	dir := filepath.Join(d.app.Workspace, ".deployster")
 	if err := errors.Join(os.WriteFile(filepath.Join(dir, "drafts.db"), nil, 0o600), os.Mkdir(filepath.Join(dir, "drafts.db.locks"), 0o700), os.MkdirAll(filepath.Join(dir, ".drafts-old-1", "drafts"), 0o700),
 		os.WriteFile(filepath.Join(dir, "deployments.db"), []byte("kept"), 0o600)); err != nil {
@@ -84,15 +75,10 @@ func TestDraftsAreRemovedAfterTheirLife(t *testing.T) {
 	if id, events := d.draft("c"); id != first || events != 3 { // which still owns what the others left
 		t.Errorf("the last one knows %d events", events)
 	}
-	if got := d.kept(); !slices.Equal(got, []string{"deployments.db", "drafts.lock"}) {
-		t.Errorf("it leaves %v", got)
-	}
-	if id, events := d.draft("d"); id == first || events != 1 {
-		t.Errorf("a new one has %d events", events)
-	}
-	if got := d.kept(); !slices.Contains(got, "drafts") {
-		t.Errorf("it leaves %v", got)
-	}
+	assert.Equal(t, []string{"deployments.db", "drafts.lock"}, d.kept(), "it leaves")
+	id, events = d.draft("d")
+	assert.True(t, id != first && events == 1, "a new one has %d events", events)
+	assert.Contains(t, d.kept(), "drafts", "it leaves")
 }
 
 // Nobody's log is removed while they use it; the last who does removes it.
@@ -102,12 +88,9 @@ func TestDraftsThatAreUsedAreKept(t *testing.T) {
 	d.now = d.now.Add(48 * time.Hour)
 	log, closed := d.open()
 	id, _ := d.draft("b")
-	if !slices.Contains(d.kept(), "drafts") {
-		t.Fatalf("it is removed: %v", d.kept())
-	}
-	if _, err := log.Append(t.Context(), deploylog.Event{Deployment: "c", Target: "run/draft", Name: "run-started", Attempt: 1}); err != nil || log.ID() != id {
-		t.Errorf("it cannot be used: %v", err)
-	}
+	require.Contains(t, d.kept(), "drafts", "it is removed")
+	_, err := log.Append(t.Context(), deploylog.Event{Deployment: "c", Target: "run/draft", Name: "run-started", Attempt: 1})
+	assert.True(t, err == nil && log.ID() == id, "it cannot be used: %v", err)
 	closed()
 	if slices.Contains(d.kept(), "drafts") {
 		t.Errorf("it is left: %v", d.kept())
@@ -125,15 +108,11 @@ func TestDraftsFollowNoLinks(t *testing.T) {
 	}
 	d.now = d.now.Add(48 * time.Hour)
 	d.draft("b")
-	if _, err := os.Stat(precious); err != nil {
-		t.Error(err)
-	}
-	if got := d.kept(); !slices.Equal(got, []string{"drafts.lock"}) {
-		t.Errorf("it leaves %v", got)
-	}
+	_, err := os.Stat(precious)
+	assert.NoError(t, err)
+	assert.Equal(t, []string{"drafts.lock"}, d.kept(), "it leaves")
 	lock := filepath.Join(dir, "drafts.lock")
 	require.NoError(t, errors.Join(os.Remove(lock), os.Symlink(precious, lock)))
-	if _, _, err := d.app.Drafting(t.Context(), nil); err == nil || !strings.Contains(err.Error(), "drafts.lock") {
-		t.Errorf("a lock that is a link: %v", err)
-	}
+	_, _, err = d.app.Drafting(t.Context(), nil)
+	assert.ErrorContains(t, err, "drafts.lock", "a lock that is a link")
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/internal/cli/app"
+	"github.com/deployster-go/deployster/internal/must"
 )
 
 func TestTheLogIsClosedThoughWhatIsDoneWithItPanics(t *testing.T) {
@@ -45,16 +46,13 @@ func TestTextsAreGivenToWhoMayWriteTheLog(t *testing.T) {
 		a.Workspace, a.Global.Log = t.TempDir(), filepath.Join(dir, "link")
 		path := filepath.Join(dir, "log.db")
 		require.NoError(t, errors.Join(os.WriteFile(path, nil, mode), os.Chmod(path, mode), os.Lchown(path, id, -1), os.Symlink(path, a.Global.Log)))
-		texts, err := a.Texts()
-		require.NoError(t, err)
-		digest, err := texts.Keep([]byte("a secret"))
-		require.NoError(t, err)
+		texts := must.Get(a.Texts())(t)
+		digest := must.Get(texts.Keep([]byte("a secret")))(t)
 		objects := filepath.Join(dir, "objects")
 		for path, want := range map[string]os.FileMode{
 			objects: wants[0], filepath.Join(objects, "sha256"): wants[0], filepath.Join(objects, "sha256", digest): wants[1],
 		} {
-			info, err := os.Stat(path)
-			require.NoError(t, err)
+			info := must.Get(os.Stat(path))(t)
 			if owner := info.Sys().(*syscall.Stat_t).Uid; int(owner) != id || info.Mode().Perm() != want {
 				t.Errorf("of a log of %d with mode %v, %s is of %d and has mode %v, want %v", id, mode, path, owner, info.Mode(), want)
 			}
@@ -70,14 +68,10 @@ func TestTextsFollowALogThatIsSharedLater(t *testing.T) {
 	dir := t.TempDir()
 	a.Global.Log = filepath.Join(dir, "log.db")
 	require.NoError(t, os.WriteFile(a.Global.Log, nil, 0o600))
-	texts, err := a.Texts()
-	require.NoError(t, err)
-	digest, err := texts.Keep([]byte("a secret"))
-	require.NoError(t, err)
+	texts := must.Get(a.Texts())(t)
+	digest := must.Get(texts.Keep([]byte("a secret")))(t)
 	store := texts.Objects()
-	if _, err := store.MakeSalt(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, errOf(store.MakeSalt()))
 	objects := filepath.Join(dir, "objects")
 	wantModes := func(after string, directories, files os.FileMode) {
 		t.Helper()
@@ -90,23 +84,16 @@ func TestTextsFollowALogThatIsSharedLater(t *testing.T) {
 			}
 		}
 	}
-	chmod := func(mode os.FileMode) {
-		t.Helper()
-		require.NoError(t, os.Chmod(a.Global.Log, mode))
-	}
+	chmod := func(mode os.FileMode) { require.NoError(t, os.Chmod(a.Global.Log, mode)) }
 	chmod(0o660)
-	if _, err := a.Texts(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, errOf(a.Texts()))
 	wantModes("a command", 0o770, 0o660)
 	chmod(0o600)
-	if _, err := texts.Keep([]byte("another")); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, errOf(texts.Keep([]byte("another"))))
 	wantModes("another is kept", 0o700, 0o600)
 	chmod(0o660)
-	if _, err := store.MakeSalt(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, errOf(store.MakeSalt()))
 	wantModes("the salt is used", 0o770, 0o660)
 }
+
+func errOf[T any](_ T, err error) error { return err }

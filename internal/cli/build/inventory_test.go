@@ -35,14 +35,11 @@ func TestADamagedInventoryHidesNothingOfTheLog(t *testing.T) {
 			assert.Contains(t, strings.Join(strings.Fields(out), " "), want, "%s does not say %q:\n%s", command, want, out)
 		}
 		for _, wrong := range []string{"will not end", "no worker serves", `"unserved"`} {
-			if strings.Contains(out, wrong) {
-				t.Errorf("%s says %q, which is not known:\n%s", command, wrong, out)
-			}
+			assert.NotContains(t, out, wrong, command)
 		}
 	}
-	if out, beside, code := s.run("status", "base", "--at", "9"); code != 0 || strings.Contains(out, "inventory") {
-		t.Errorf("the past needs no inventory: %d %s %s", code, out, beside)
-	}
+	out, beside, code := s.run("status", "base", "--at", "9")
+	assert.True(t, code == 0 && !strings.Contains(out, "inventory"), "the past needs no inventory: %d %s %s", code, out, beside)
 }
 
 // Whoever has another inventory than a group learns that, and what helps.
@@ -67,13 +64,11 @@ func TestAGroupOfAnotherInventorySaysSo(t *testing.T) {
 			}
 		}
 	}
-	if out, _, _ := s.run("forecast", "base"); !strings.Contains(out, "its workers are of the inventory prod") {
-		t.Errorf("a forecast does not say why it knows nothing: %s", out)
-	}
+	out, _, _ := s.run("forecast", "base")
+	assert.Contains(t, out, "its workers are of the inventory prod", "a forecast does not say why it knows nothing")
 	s.must(os.WriteFile("inventory.yaml", []byte("name: prod\nhosts: [{name: w1, engine: oci}]\n"), 0o600))
-	if out, _, _ := s.run("status", "base"); strings.Contains(out, "inventory") {
-		t.Errorf("of its own inventory it says\n%s", out)
-	}
+	out, _, _ = s.run("status", "base")
+	assert.NotContains(t, out, "inventory", "of its own inventory")
 }
 
 // This machine does not stand in for an inventory that somebody named and that is not there.
@@ -87,15 +82,13 @@ func TestANamedInventoryThatIsNotThereIsRefused(t *testing.T) {
 		}
 	}
 	s.must(os.Remove("inventory.yaml"))
-	if out, beside, code := s.run("status", "base"); code != 0 {
-		t.Errorf("without an inventory the worker is this machine: %d %s %s", code, out, beside)
-	}
+	out, beside, code := s.run("status", "base")
+	assert.Zero(t, code, "without an inventory the worker is this machine: %d %s %s", code, out, beside)
 }
 
 // A dispatcher does not know yet what reads variables, so it has no flag about that.
 func TestADispatcherHasNoStrictness(t *testing.T) {
 	s := newSite(t, 1)
-	if _, beside, code := s.run("run", "--strict", "--until-idle"); code == 0 || !strings.Contains(beside, "unknown flag: --strict") {
-		t.Errorf("it exits with %d and says %s", code, beside)
-	}
+	_, beside, code := s.run("run", "--strict", "--until-idle")
+	assert.True(t, code != 0 && strings.Contains(beside, "unknown flag: --strict"), "it exits with %d and says %s", code, beside)
 }

@@ -29,10 +29,7 @@ import (
 	"github.com/deployster-go/deployster/internal/provenance"
 )
 
-func must(t *testing.T, err error) {
-	t.Helper()
-	require.NoError(t, err)
-}
+func must(t *testing.T, err error) { require.NoError(t, err) }
 
 // A job that was done leaves a statement beside the log, and one beside what is pushed that
 // whoever has the public key verifies.
@@ -93,25 +90,20 @@ func TestHowAnArtifactWasMadeIsKeptAndAttached(t *testing.T) {
 		if signKey != "" {
 			want = 2
 			envelope := layerOf(t, reference(t, ref).Context().Tag(strings.Replace(made.Digest, ":", "-", 1)+".att"))
-			if verified, err := provenance.Verify(t.Context(), envelope, key.Public()); err != nil || verified.Subject[0].Name != "gcc" {
-				t.Errorf("signed is %s: %v", envelope, err)
-			}
+			verified, err := provenance.Verify(t.Context(), envelope, key.Public())
+			assert.True(t, err == nil && verified.Subject[0].Name == "gcc", "signed is %s: %v", envelope, err)
 		}
-		if len(list.Manifests) != want {
-			t.Errorf("beside it are %+v", list.Manifests)
-		}
+		assert.Len(t, list.Manifests, want, "beside")
 	}
 }
 
 func reference(t *testing.T, text string) name.Digest {
-	t.Helper()
 	ref, err := name.NewDigest(text)
 	must(t, err)
 	return ref
 }
 
 func layerOf(t *testing.T, ref name.Reference) []byte {
-	t.Helper()
 	image, err := remote.Image(ref)
 	must(t, err)
 	layers, err := image.Layers()

@@ -19,6 +19,7 @@ import (
 	"github.com/deployster-go/deployster/internal/cli/build"
 	"github.com/deployster-go/deployster/internal/cli/exit"
 	"github.com/deployster-go/deployster/internal/cli/output"
+	"github.com/deployster-go/deployster/internal/must"
 	"github.com/deployster-go/deployster/internal/query/querytest"
 )
 
@@ -40,7 +41,6 @@ type site struct {
 }
 
 func newSite(t *testing.T, workers int) *site {
-	t.Helper()
 	s := &site{t: t, dir: t.TempDir(), now: querytest.Noon}
 	here, err := os.Getwd()
 	s.must(err)
@@ -52,11 +52,8 @@ func newSite(t *testing.T, workers int) *site {
 	}
 	s.must(os.WriteFile("inventory.yaml", []byte(hosts), 0o600))
 	path := filepath.Join(s.dir, ".deployster", "deployments.db")
-	log, err := sqlite.Open(t.Context(), path, sqlite.Options{Now: s.clock})
-	require.NoError(t, err)
-	t.Cleanup(func() {
-		assert.NoError(t, log.Close())
-	})
+	log := must.Get(sqlite.Open(t.Context(), path, sqlite.Options{Now: s.clock}))(t)
+	t.Cleanup(func() { assert.NoError(t, log.Close()) })
 	s.log = log
 	s.Groups = querytest.NewGroups(t.Context(), log, s.clock, workers)
 	return s
@@ -64,30 +61,24 @@ func newSite(t *testing.T, workers int) *site {
 
 func (s *site) clock() time.Time { return s.now }
 
-func (s *site) must(err error) {
-	s.t.Helper()
-	require.NoError(s.t, err)
-}
+func (s *site) must(err error) { require.NoError(s.t, err) }
 
 // wait lets time pass.
 func (s *site) wait(d time.Duration) { s.now = s.now.Add(d) }
 
 // dispatch has free workers begin what may begin.
 func (s *site) dispatch() {
-	s.t.Helper()
 	_, err := s.Dispatch()
 	s.must(err)
 }
 
 // run is what a command prints and says beside it, with its exit code.
 func (s *site) run(args ...string) (out, beside string, code int) {
-	s.t.Helper()
 	return s.within(s.t.Context(), args...)
 }
 
 // within is run in a context.
 func (s *site) within(ctx context.Context, args ...string) (out, beside string, code int) {
-	s.t.Helper()
 	file := func(name string) *os.File {
 		f, err := os.Create(filepath.Join(s.t.TempDir(), name))
 		s.must(err)
@@ -119,7 +110,6 @@ func (s *site) within(ctx context.Context, args ...string) (out, beside string, 
 
 // shows runs a command, and keeps what it prints for the story.
 func (s *site) shows(args ...string) {
-	s.t.Helper()
 	out, beside, code := s.run(args...)
 	text := "$ build " + strings.Join(args, " ") + "\n" + out + beside
 	if code != 0 {

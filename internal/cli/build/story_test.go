@@ -1,20 +1,28 @@
 package build_test
 
 import (
+	"context"
+	"encoding/json"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
+
+	"github.com/stretchr/testify/assert"
 
 	"github.com/deployster-go/deployster/build"
 	"github.com/deployster-go/deployster/build/record"
 	"github.com/deployster-go/deployster/control/jobs"
+	"github.com/deployster-go/deployster/deploylog"
+	"github.com/deployster-go/deployster/internal/cli/app"
+	cli "github.com/deployster-go/deployster/internal/cli/build"
+	"github.com/deployster-go/deployster/internal/cli/output"
 	"github.com/deployster-go/deployster/internal/query/querytest"
 )
 
 // begin submits a group of four packages, each of which needs the one before it.
 func (s *site) begin() {
-	s.t.Helper()
 	s.must(s.Submit(record.Triggered{Name: "base", File: "packages.yaml", By: "ann@ci", Touched: []string{"make"}}, querytest.Chain("glibc", "make", "gcc", "curl")...))
 	s.wait(time.Minute)
 }
@@ -165,4 +173,139 @@ func TestWrongInput(t *testing.T) {
 		s.shows(args...)
 	}
 	s.told("wrong.txt")
+}
+
+// Whoever ends to follow a log made no error.
+func TestWhoeverFollowsALogEndsItWithoutAnError(t *testing.T) {
+	s := newSite(t, 1)
+	s.begin()
+	s.dispatch()
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	out, beside, code := s.within(ctx, "logs", "base", "glibc", "--follow")
+	assert.True(t, code == 130 && out == "" && beside == "", "it exits with %d and says %q %q", code, out, beside)
+}
+
+// A job that takes longer than it did last has its group overdue, and no end is named then
+// that has passed.
+func TestAGroupThatIsOverdueSaysSo(t *testing.T) {
+	s := newSite(t, 1)
+	s.must(s.Submit(record.Triggered{Name: "base"}, querytest.Chain("gcc")...))
+	s.dispatch()
+	s.wait(time.Minute)
+	s.must(s.End(1, querytest.Built(time.Minute)))
+	s.must(s.Submit(record.Triggered{Name: "base", NoReuse: true}, querytest.Chain("gcc")...))
+	s.dispatch()
+	for _, command := range []string{"status", "forecast"} {
+		out, _, _ := s.run(command, "base")
+		assert.Contains(t, out, "expected to end at", "at its beginning %s", command)
+	}
+	s.wait(time.Hour)
+	for _, command := range []string{"status", "forecast"} {
+		if out, beside, code := s.run(command, "base"); code != 0 || !strings.Contains(out, "expected to have ended by now") || strings.Contains(out, "expected to end at") {
+			t.Errorf("an hour later %s exits with %d and says %s %s", command, code, out, beside)
+		}
+	}
+}
+
+// Whoever shows events of jobs of a log names what they build.
+func TestTheNameOfAJobIsReadInTheLog(t *testing.T) {
+	s := newSite(t, 1)
+	s.begin()
+	name := cli.JobName(t.Context(), &app.App{Printer: &output.Printer{Now: s.clock}}, s.log)
+	for job, want := range map[int]string{1: "glibc", 3: "gcc", 9: ""} {
+		assert.Equal(t, want, name("base-1", job), "job %d", job)
+	}
+	s.must(s.Submit(record.Triggered{Name: "other"}, querytest.Chain("curl")...))
+	assert.Equal(t, "curl", name("other-1", 1), "what came later")
+}
+
+// Programs read the jobs of a large group page by page.
+func TestJobsAreListedPageByPage(t *testing.T) {
+	s := newSite(t, 1)
+	s.begin()
+	for command, want := range map[string]string{
+		"jobs base":                                   "glibc make gcc curl",
+		"jobs base --first 3":                         "glibc make gcc 1 more: --after 3",
+		"jobs base --after 3 --first 3":               "curl",
+		"jobs base --after 1 --first 1":               "make 2 more: --after 2",
+		"jobs base --after 1 --first 1 --all":         "make 2 more: --after 2",
+		"jobs base --after 9":                         "no job is like that",
+		"jobs base --first 3 --output json":           `glibc make gcc "more":1`,
+		"jobs base --after 2 --first 1 --output json": `make gcc "more":1`,
+		"jobs base --after 9 --output json":           `"jobs":[]`,
+		"jobs base --after -1":                        "--after -1: it must not be negative",
+		"jobs base --first -1":                        "--first -1: it must not be negative",
+	} {
+		out, beside, _ := s.run(strings.Fields(command)...)
+		rest := out + beside
+		for _, name := range []string{"glibc", "make", "gcc", "curl"} {
+			has := strings.Contains(out, name)
+			assert.Equal(t, strings.Contains(want, name), has, "%s: %s is there: %t\n%s", command, name, has, out)
+			want = strings.TrimSpace(strings.Replace(want, name, "", 1))
+		}
+		assert.Contains(t, rest, want, "%s does not say %q:\n%s", command, want, rest)
+		if strings.Contains(rest, "more: --after") != strings.Contains(want, "more: --after") {
+			t.Errorf("%s says of more what it should not:\n%s", command, rest)
+		}
+	}
+}
+
+// Whoever retries the group of a stage learns which stage that is for, and how often a job was
+// lost is told in words that fit.
+func TestARetryOfAStageNamesIt(t *testing.T) {
+	s := newSite(t, 1)
+	_, err := s.Command(t.Context(), build.Submit{
+		Triggered: record.Triggered{Name: "base", MaxLost: 3, Pipeline: &record.From{Pipeline: "shop", Stage: "packages", Revision: "r7"}},
+		Places:    []record.Place{{Platform: "linux/amd64"}}, Jobs: []record.JobSpec{{Package: "gcc"}},
+	})
+	s.must(err)
+	s.dispatch()
+	s.must(s.End(1, build.Result{Lost: &record.Lost{Cause: "its worker is gone"}}))
+	if out, _, _ := s.run("jobs", "base"); !strings.Contains(out, "lost 1 time") || strings.Contains(out, "lost 1 times") {
+		t.Errorf("a job that was lost once is\n%s", out)
+	}
+	s.wait(time.Minute)
+	_, _, _ = s.run("cancel", "base")
+	out, beside, code := s.run("retry", "base")
+	want := "build group base-1, of stage packages of revision r7 of pipeline shop, is queued again: 1 job is to be built"
+	assert.True(t, code == 0 && strings.Contains(out, want), "retry exits with %d and says %s %s", code, out, beside)
+}
+
+// TestGroupsThatWereNotSubmittedWhole tells of groups whose submitter died before all of their
+// events were there.
+func TestGroupsThatWereNotSubmittedWhole(t *testing.T) {
+	s := newSite(t, 1)
+	append1 := func(id, name string, data any) {
+		text, err := json.Marshal(data)
+		s.must(err)
+		_, err = s.log.Append(t.Context(), deploylog.Event{Deployment: id, Target: record.Group(id), Name: name, Attempt: 1, Data: text})
+		s.must(err)
+	}
+	append1("base-1", record.GroupTriggered, record.Triggered{Name: "base", By: "ann@ci"})
+	append1("apps-1", record.GroupTriggered, record.Triggered{Name: "apps", By: "ann@ci"})
+	append1("apps-1", record.GroupCreated, record.Created{Jobs: 2, Places: []record.Place{{Platform: "linux/amd64"}}})
+	append1("apps-1", record.JobsCreated, record.Jobs{From: 1, Jobs: []record.JobSpec{{Package: "curl"}}})
+	s.shows("list")
+	s.dispatch()
+	for _, id := range []string{"base-1", "apps-1"} {
+		s.shows("status", id)
+		s.shows("jobs", id)
+		s.shows("explain", id)
+		s.shows("forecast", id)
+		s.shows("cancel", id, "--reason", "it is not whole")
+		s.shows("status", id)
+		s.shows("cancel", id)
+		s.shows("retry", id)
+	}
+	s.dispatch()
+	s.shows("list")
+	s.told("unqueued.txt")
+}
+
+// TestMain has times shown as those of one zone, wherever the tests run. It is set before any test
+// begins: timers read it all the time.
+func TestMain(m *testing.M) {
+	time.Local = time.UTC
+	os.Exit(m.Run())
 }

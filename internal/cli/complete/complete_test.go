@@ -3,7 +3,6 @@ package complete
 import (
 	"context"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -17,22 +16,17 @@ import (
 	"github.com/deployster-go/deployster/deploylog/sqlite"
 	"github.com/deployster-go/deployster/engine/enginetest"
 	"github.com/deployster-go/deployster/internal/cli/engines"
+	"github.com/deployster-go/deployster/internal/must"
 	"github.com/deployster-go/deployster/runner/report"
 )
 
 // logOf makes a log of events that are each "DEPLOYMENT TARGET NAME".
 func logOf(t *testing.T, lines ...string) deploylog.Log {
-	t.Helper()
-	log, err := sqlite.Open(t.Context(), filepath.Join(t.TempDir(), "log.db"), sqlite.Options{})
-	require.NoError(t, err)
-	t.Cleanup(func() {
-		assert.NoError(t, log.Close())
-	})
+	log := must.Get(sqlite.Open(t.Context(), filepath.Join(t.TempDir(), "log.db"), sqlite.Options{}))(t)
+	t.Cleanup(func() { assert.NoError(t, log.Close()) })
 	for _, line := range lines {
 		f := strings.Fields(line)
-		if _, err := log.Append(t.Context(), deploylog.Event{Deployment: f[0], Target: deploylog.Target(f[1]), Name: f[2]}); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(log.Append(t.Context(), deploylog.Event{Deployment: f[0], Target: deploylog.Target(f[1]), Name: f[2]}))(t)
 	}
 	return log
 }
@@ -62,9 +56,7 @@ func TestOnlyDeadRunsCanBeAbandoned(t *testing.T) {
 		name, _, _ := strings.Cut(found, "\t")
 		names = append(names, name)
 	}
-	if want := []string{"lost", "dead"}; !slices.Equal(names, want) {
-		t.Errorf("offered are %q, want %q", names, want)
-	}
+	assert.Equal(t, []string{"lost", "dead"}, names, "offered")
 	over, cancel := context.WithCancel(t.Context())
 	cancel()
 	late := &Completion{Command: command, Ctx: over, Log: log}

@@ -106,12 +106,9 @@ func TestExpressionsSeeWhatWasSeenLastWithoutSecrets(t *testing.T) {
 		t.Run(tc.text, func(t *testing.T) {
 			s, noted := someScope(t)
 			got, err := s.evaluate(t.Context(), tc.text)
-			if failed := err != nil && tc.fails != "" && strings.Contains(err.Error(), tc.fails); !failed && (err != nil || tc.fails != "" || !reflect.DeepEqual(got, tc.want)) {
-				t.Errorf("it is %#v, %v", got, err)
-			}
-			if len(*noted) != tc.notes {
-				t.Errorf("it is noted %q", *noted)
-			}
+			failed := err != nil && tc.fails != "" && strings.Contains(err.Error(), tc.fails)
+			assert.False(t, !failed && (err != nil || tc.fails != "" || !reflect.DeepEqual(got, tc.want)), "it is %#v, %v", got, err)
+			assert.Len(t, *noted, tc.notes, "it is noted")
 		})
 	}
 }
@@ -139,9 +136,7 @@ func TestFaultsPointAtTheirColumn(t *testing.T) {
 			if f.where() != tc.where || f.point(tc.text) != tc.point {
 				t.Errorf("%s%s\n%s", f.where(), f.message, f.point(tc.text))
 			}
-			if strings.Contains(f.message, "}}") {
-				t.Errorf("it says what nobody wrote: %s", f.message)
-			}
+			assert.NotContains(t, f.message, "}}", "it says what nobody wrote")
 		})
 	}
 }
@@ -171,8 +166,7 @@ func TestValuesAreSafeToPrint(t *testing.T) {
 		"{\n  \"a\": [\n    true\n  ]\n}":       map[string]any{"a": []any{true}},
 		"\"\\u001b[2J\\u001b]0;t\\u0007 evil\"": "\x1b[2J\x1b]0;t\a \u202e\u009bevil",
 	} {
-		if got, err := written(value); err != nil || got != want {
-			t.Errorf("%#v is %q, %v", value, got, err)
-		}
+		got, err := written(value)
+		assert.True(t, err == nil && got == want, "%#v is %q, %v", value, got, err)
 	}
 }

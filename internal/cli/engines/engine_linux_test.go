@@ -4,6 +4,7 @@ import (
 	"io"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/deployster-go/deployster/control/runs"
@@ -30,9 +31,8 @@ func TestAutoPrefersOCIOnlyForARunOfThisMachineAndUser(t *testing.T) {
 			e, err := chooseEngine(t.Context(), a, io.Discard, inventory.Kubernetes{}, Flags{Unfinished: &runs.Unfinished{Run: "A", Used: c.used}})
 			require.NoError(t, err)
 			defer func() { _ = e.Close() }()
-			if info, err := e.Info(t.Context()); err != nil || info.Name != c.want {
-				t.Errorf("it is %q, %v; want %q", info.Name, err, c.want)
-			}
+			info, err := e.Info(t.Context())
+			assert.True(t, err == nil && info.Name == c.want, "it is %q, %v; want %q", info.Name, err, c.want)
 		})
 	}
 }

@@ -1,6 +1,9 @@
 package engines
 
 import (
+	"context"
+	"errors"
+	"os"
 	"strings"
 	"testing"
 
@@ -9,7 +12,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/deployster-go/deployster/control/runs"
+	"github.com/deployster-go/deployster/control/work"
 	"github.com/deployster-go/deployster/internal/cli/app"
+	"github.com/deployster-go/deployster/internal/entrypoint"
 	"github.com/deployster-go/deployster/inventory"
 )
 
@@ -64,9 +69,8 @@ func TestFlagsOfAClusterAreForOneAlone(t *testing.T) {
 		assert.NoError(t, onlyForKubernetes(a), "%s", arg)
 		a.Global.Engine = Docker
 		name, _, _ := strings.Cut(arg, "=")
-		if err := onlyForKubernetes(a); err == nil || !strings.HasPrefix(err.Error(), name+" is for --engine kubernetes") {
-			t.Errorf("%s: %v", arg, err)
-		}
+		err = onlyForKubernetes(a)
+		assert.True(t, err != nil && strings.HasPrefix(err.Error(), name+" is for --engine kubernetes"), "%s: %v", arg, err)
 	}
 }
 
@@ -82,4 +86,35 @@ func TestFilesOfAHostAreBelowTheDirectoryOfItsInventory(t *testing.T) {
 		t.Errorf("%+v", got)
 	}
 	assert.Empty(t, reachOf(inventory.Host{Kubernetes: &inventory.Kubernetes{}}, file).cluster.Kubeconfig, "whoever names no file")
+}
+
+// The hosts of one machine share its engine. One that cannot be opened is tried again
+// for the next host, and nobody waits for that beyond its own time.
+func TestHostsOfThisMachineShareItsEngine(t *testing.T) {
+	opened, away := 0, errors.New("away")
+	l := newLocal(func(context.Context) (*work.Connection, error) {
+		if opened++; opened == 1 {
+			return nil, away
+		}
+		return &work.Connection{}, nil
+	})
+	if _, err := l.connect(t.Context()); !errors.Is(err, away) {
+		t.Errorf("error %v, want %v", err, away)
+	}
+	first, err := l.connect(t.Context())
+	require.NoError(t, err)
+	if second, err := l.connect(t.Context()); err != nil || second != first || opened != 2 {
+		t.Errorf("another host has %p (%v), the first %p; opened %d times", second, err, first, opened)
+	}
+	busy := newLocal(nil)
+	busy.turn <- struct{}{}
+	late, cancel := context.WithCancelCause(t.Context())
+	cancel(away)
+	_, err = busy.connect(late)
+	assert.ErrorIs(t, err, away, "error")
+}
+
+func TestMain(m *testing.M) {
+	entrypoint.Dispatch()
+	os.Exit(m.Run())
 }

@@ -18,9 +18,7 @@ func TestTheFirstSignalStopsAndTheSecondKills(t *testing.T) {
 	asking, cancel := signals.Context(ctx)
 	defer cancel()
 	send := func() { signal(t) }
-	if signals.Interrupted() || asking.Err() != nil {
-		t.Error("it was interrupted before the first signal")
-	}
+	assert.True(t, !signals.Interrupted() && asking.Err() == nil, "it was interrupted before the first signal")
 	send()
 	<-signals.Stop
 	<-asking.Done()
@@ -45,7 +43,6 @@ func TestACommandSaysWhatItsSignalsDo(t *testing.T) {
 }
 
 func signal(t *testing.T) {
-	t.Helper()
 	self, err := os.FindProcess(os.Getpid())
 	if err == nil {
 		err = self.Signal(os.Interrupt)
@@ -68,9 +65,7 @@ func TestWhatDoesNotEndAfterTheSecondSignalEndsTheProcess(t *testing.T) {
 	case <-time.After(time.Minute):
 		t.Error("the process is still there")
 	}
-	if took := time.Since(before); took < time.Second {
-		t.Errorf("what is being killed had only %v", took)
-	}
+	assert.GreaterOrEqual(t, time.Since(before), time.Second, "what is being killed had only")
 	signals.Done()
 }
 
@@ -79,7 +74,5 @@ func TestTheEndIsNoSignal(t *testing.T) {
 	ctx, signals := interrupt.Handle(t.Context(), func(text string) { notices = append(notices, text) })
 	signals.Done()
 	<-ctx.Done() // nothing listens any more
-	if signals.Interrupted() || len(notices) > 0 {
-		t.Errorf("interrupted without a signal: %q", notices)
-	}
+	assert.True(t, !signals.Interrupted() && len(notices) == 0, "interrupted without a signal: %q", notices)
 }

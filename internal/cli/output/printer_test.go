@@ -10,18 +10,16 @@ import (
 
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/internal/cli/output"
+	"github.com/deployster-go/deployster/internal/must"
 )
 
 // printed is what is printed in a format.
 func printed(t *testing.T, format string, print func(*output.Printer) error) string {
-	t.Helper()
-	f, err := os.Create(filepath.Join(t.TempDir(), "out"))
-	require.NoError(t, err)
+	f := must.Get(os.Create(filepath.Join(t.TempDir(), "out")))(t)
 	defer func() { _ = f.Close() }()
 	p := &output.Printer{Out: f, Err: f, Format: format, Getenv: func(string) string { return "" }}
 	require.NoError(t, print(p))
-	text, err := os.ReadFile(f.Name())
-	require.NoError(t, err)
+	text := must.Get(os.ReadFile(f.Name()))(t)
 	return string(text)
 }
 
@@ -56,9 +54,7 @@ func TestAResultHasTwoForms(t *testing.T) {
 			func(p *output.Printer) error { return p.Recorded(map[string]any{}, nil, "web is as it was", "") },
 			"web is as it was\n", `{"events":[],"version":1}` + "\n",
 		},
-		"the end of a controller": {
-			func(p *output.Printer) error { return p.Ended("idle") }, "idle\n", "",
-		},
+		"the end of a controller": {func(p *output.Printer) error { return p.Ended("idle") }, "idle\n", ""},
 		"parts": {
 			func(p *output.Printer) error {
 				return p.Sections("none", 2, func(i int) error { return p.Printf("%d\n", i) })

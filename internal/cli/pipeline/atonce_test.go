@@ -6,7 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -18,8 +18,11 @@ import (
 	"github.com/deployster-go/deployster/internal/cli/app"
 	"github.com/deployster-go/deployster/internal/cli/engines"
 	"github.com/deployster-go/deployster/internal/cli/session"
+	"github.com/deployster-go/deployster/internal/must"
 	"github.com/deployster-go/deployster/internal/query"
+	"github.com/deployster-go/deployster/internal/refusal"
 	"github.com/deployster-go/deployster/pipeline"
+	"github.com/deployster-go/deployster/pipeline/deployment"
 )
 
 // atOnce are two processes that use one log. Each knows what it has followed.
@@ -30,7 +33,6 @@ type atOnce struct {
 }
 
 func withTwo(t *testing.T, do func(atOnce)) {
-	t.Helper()
 	a := app.New()
 	a.Workspace = t.TempDir()
 	none, err := os.OpenFile(os.DevNull, os.O_WRONLY, 0)
@@ -47,19 +49,14 @@ func withTwo(t *testing.T, do func(atOnce)) {
 	require.NoError(t, err)
 }
 
-func (w atOnce) follow(p *query.Pipelines) {
-	w.Helper()
-	require.NoError(w, p.Follow(w.Context(), 0))
-}
+func (w atOnce) follow(p *query.Pipelines) { require.NoError(w, p.Follow(w.Context(), 0)) }
 
 // define defines a pipeline of one stage, as "pipeline apply --yes" does.
 func (w atOnce) define(p *query.Pipelines, manifest string) ([]deploylog.Event, error) {
-	w.Helper()
 	text := "pipeline: gateway\nstages:\n  - {name: smoke, run: {manifest: " + manifest + "}}\n"
 	file := filepath.Join(w.app.Workspace, "gateway.yaml")
 	require.NoError(w, os.WriteFile(file, []byte(text), 0o600))
-	d, err := readDefinition(w.app, file)
-	require.NoError(w, err)
+	d := must.Get(readDefinition(w.app, file))(w)
 	c, err := define(w.Context(), w.app, p.Log, p.Pipelines, change{Define: pipeline.Define{Definition: d}, inputs: usualInputs, yes: true})
 	return c.events, err
 }
@@ -70,7 +67,6 @@ func (w atOnce) release(p *query.Pipelines) error {
 }
 
 func (w atOnce) mustDefine(p *query.Pipelines, manifest string) []deploylog.Event {
-	w.Helper()
 	events, err := w.define(p, manifest)
 	w.must(err)
 	return events
@@ -79,20 +75,14 @@ func (w atOnce) mustDefine(p *query.Pipelines, manifest string) []deploylog.Even
 // usualInputs are the flags where nobody gives any.
 var usualInputs = inputFlags{WorkerFlags: session.WorkerFlags{Inventory: "inventory.yaml", Engine: engines.Flags{Pull: "missing"}}}
 
-func (w atOnce) must(err error) {
-	w.Helper()
-	require.NoError(w, err)
-}
+func (w atOnce) must(err error) { require.NoError(w, err) }
 
 func (w atOnce) wantCarried(p *query.Pipelines, want ...string) {
-	w.Helper()
 	w.follow(p)
 	r, err := p.Release("gateway", "1")
 	w.must(err)
 	want = append([]string{revision.ImagesName, revision.VariablesName}, want...)
-	if got := slices.Sorted(maps.Keys(r.Carries)); !slices.Equal(got, want) {
-		w.Errorf("revision 1 carries %q, want %q", got, want)
-	}
+	assert.Equal(w, want, slices.Sorted(maps.Keys(r.Carries)), "revision 1 carries")
 }
 
 func TestAReleaseCarriesWhatThePipelineIsWhenItIsRecorded(t *testing.T) {
@@ -111,13 +101,38 @@ func TestTwoFirstDefinitionsAtOnceLeaveNoRevisionWithoutItsManifests(t *testing.
 		w.follow(w.other)
 		w.mustDefine(w.one, "a.yaml")
 		w.must(w.release(w.one))
-		if _, err := w.define(w.other, "b.yaml"); !errors.Is(err, errMoved) {
-			t.Errorf("the pipeline was defined meanwhile: %v", err)
-		}
+		_, err := w.define(w.other, "b.yaml")
+		assert.ErrorIs(t, err, errMoved, "the pipeline was defined meanwhile")
 		events := w.mustDefine(w.other, "b.yaml")
-		if len(events) == 0 || !strings.Contains(string(events[0].Data), `"b.yaml":"`) {
-			t.Errorf("the revision under way is brought nothing: %v", events)
-		}
+		require.NotEmpty(t, events)
+		assert.Contains(t, string(events[0].Data), `"b.yaml":"`, "the revision under way is brought nothing")
 		w.wantCarried(w.one, "a.yaml")
+	})
+}
+
+func TestOfTwoWhoEndARevisionAtOnceOneDoes(t *testing.T) {
+	withTwo(t, func(w atOnce) {
+		w.mustDefine(w.one, "a.yaml")
+		w.must(w.release(w.one))
+		w.follow(w.other)
+		results := make([]error, 2)
+		var both sync.WaitGroup
+		for i, by := range []struct {
+			who  *query.Pipelines
+			does pipeline.Command
+		}{{w.one, pipeline.Skip{Revision: "1", By: "ann"}}, {w.other, pipeline.Cancel{Revision: "1", By: "bob"}}} {
+			both.Go(func() { _, results[i] = by.who.Command(w.Context(), "gateway", by.does) })
+		}
+		both.Wait()
+		var refused *refusal.Error
+		if (results[0] == nil) == (results[1] == nil) || !errors.As(errors.Join(results...), &refused) || refused.Code != pipeline.NotRunning {
+			t.Errorf("they are told %v and %v", results[0], results[1])
+		}
+		w.follow(w.one)
+		r, err := w.one.Release("gateway", "1")
+		w.must(err)
+		if skipped := results[0] == nil; skipped != (r.Status == deployment.PassedOver) || skipped != (r.EndedBy == "ann") {
+			t.Errorf("it is %s by %s", r.Status, r.EndedBy)
+		}
 	})
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/deployster-go/deployster/deploylog"
@@ -18,7 +19,6 @@ import (
 // defineTaking defines a pipeline of one stage, as "pipeline apply --yes" does; another one is
 // its input, if any.
 func (w atOnce) defineTaking(p *query.Pipelines, name, input string) error {
-	w.Helper()
 	text := "pipeline: " + name + "\nstages:\n  - name: prod\n    run: {manifest: a.yaml}\n"
 	if input != "" {
 		text += "    inputs: [{pipeline: " + input + ", passed: prod}]\n"
@@ -33,7 +33,6 @@ func (w atOnce) defineTaking(p *query.Pipelines, name, input string) error {
 
 // passes releases a revision of a pipeline and has it pass.
 func (w atOnce) passes(p *query.Pipelines, name, revision string) {
-	w.Helper()
 	_, _, err := release(w.Context(), w.app, p, name, pipeline.Release{Revision: revision, ID: name + revision}, nil, usualInputs)
 	w.must(err)
 	for _, event := range []string{record.StageStarted, record.StageFinished} {
@@ -94,8 +93,6 @@ func TestTwoDefinitionsAtOnceMakeNoCircle(t *testing.T) {
 		w.must(w.defineTaking(w.one, "app", ""))
 		w.follow(w.other)
 		w.must(w.defineTaking(w.one, "app", "config"))
-		if err := w.defineTaking(w.other, "config", "app"); err == nil || !strings.Contains(err.Error(), "config takes app, app takes config") {
-			t.Errorf("the other way round: %v", err)
-		}
+		assert.ErrorContains(t, w.defineTaking(w.other, "config", "app"), "config takes app, app takes config", "the other way round")
 	})
 }

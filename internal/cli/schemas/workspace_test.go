@@ -7,10 +7,12 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"go.yaml.in/yaml/v3"
 
 	"github.com/deployster-go/deployster/expression"
+	"github.com/deployster-go/deployster/internal/must"
 	"github.com/deployster-go/deployster/manifest"
 	"github.com/deployster-go/deployster/runner/inits"
 	"github.com/deployster-go/deployster/schema"
@@ -18,7 +20,6 @@ import (
 
 // found is what the schema of a workspace finds wrong with a manifest.
 func found(t *testing.T, s *schema.Schema, text []byte) (lines []string) {
-	t.Helper()
 	var document any
 	require.NoError(t, yaml.Unmarshal(text, &document))
 	for _, v := range s.Validate(document) {
@@ -30,7 +31,6 @@ func found(t *testing.T, s *schema.Schema, text []byte) (lines []string) {
 // compiled is the schema of a workspace in which manifests use types, and one of them is
 // known to have answered a schema.
 func compiled(t *testing.T, uses map[string]used) (*schema.Schema, []string) {
-	t.Helper()
 	text, notes, err := withTypes(uses, func(ref string) (inits.Type, bool) {
 		switch ref {
 		case "acme/vm":
@@ -43,19 +43,16 @@ func compiled(t *testing.T, uses map[string]used) (*schema.Schema, []string) {
 		return inits.Type{}, false
 	})
 	require.NoError(t, err)
-	s, err := schema.CompileConfig(text)
-	require.NoError(t, err)
+	s := must.Get(schema.CompileConfig(text))(t)
 	return s, notes
 }
 
 func TestTheSchemaAcceptsTheExamples(t *testing.T) {
 	s, _ := compiled(t, nil)
-	files, err := filepath.Glob("../../../examples/*/*.yaml")
-	require.NoError(t, err)
+	files := must.Get(filepath.Glob("../../../examples/*/*.yaml"))(t)
 	manifests := 0
 	for _, path := range files {
-		text, err := os.ReadFile(path)
-		require.NoError(t, err)
+		text := must.Get(os.ReadFile(path))(t)
 		outline, err := manifest.Outline(manifest.Source{Name: path, Data: text}, expression.New(t.TempDir()))
 		if err != nil || len(outline.Resources) == 0 {
 			continue
@@ -65,9 +62,7 @@ func TestTheSchemaAcceptsTheExamples(t *testing.T) {
 			t.Errorf("%s: %s", path, line)
 		}
 	}
-	if manifests < 10 {
-		t.Errorf("only %d examples are manifests", manifests)
-	}
+	assert.GreaterOrEqual(t, manifests, 10, "only")
 }
 
 func TestTheSchemaRefusesWhatATypeDoes(t *testing.T) {
@@ -103,7 +98,6 @@ func TestTypesOfWhichNothingIsKnownAreNamed(t *testing.T) {
 	if len(notes) != 2 || notes[0] != "web.yaml:2:3: what acme/new accepts is not known: deployster validate --types web.yaml asks it" || !strings.HasPrefix(notes[1], "web.yaml:4:3: the config_schema of acme/named is left out: ") {
 		t.Errorf("it notes %q", notes)
 	}
-	if _, err := typesOf([]string{"broken.yml"}, expression.New(".")); err == nil {
-		t.Error("a broken manifest that is named is no problem")
-	}
+	_, err = typesOf([]string{"broken.yml"}, expression.New("."))
+	assert.Error(t, err, "a broken manifest that is named is no problem")
 }

@@ -5,14 +5,14 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/stretchr/testify/require"
+	"github.com/stretchr/testify/assert"
+
+	"github.com/deployster-go/deployster/internal/must"
 )
 
 func TestAPlugIsAFileOrAClaim(t *testing.T) {
-	here, err := filepath.Abs("site")
-	require.NoError(t, err)
+	here := must.Get(filepath.Abs("site"))(t)
 	want := map[string]string{"root": here, "data": "persistentvolumeclaim:data/sub"}
-	if got, err := testPlugs([]string{"root=site", "data=persistentvolumeclaim:data/sub"}); err != nil || !maps.Equal(got, want) {
-		t.Errorf("%v, %v", got, err)
-	}
+	got, err := testPlugs([]string{"root=site", "data=persistentvolumeclaim:data/sub"})
+	assert.True(t, err == nil && maps.Equal(got, want), "%v, %v", got, err)
 }

@@ -94,7 +94,6 @@ func (i *issuer) change(how func()) {
 
 // sign signs claims.
 func (i *issuer) sign(alg jose.SignatureAlgorithm, with any, id string, claims map[string]any) string {
-	i.Helper()
 	signer, err := jose.NewSigner(jose.SigningKey{Algorithm: alg, Key: jose.JSONWebKey{Key: with, KeyID: id}}, nil)
 	require.NoError(i, err)
 	text, err := json.Marshal(claims)
@@ -126,7 +125,6 @@ type accepting struct {
 }
 
 func accept(t *testing.T, i *issuer, more string) *accepting {
-	t.Helper()
 	text := fmt.Sprintf(`issuers:
   - name: ci
     issuer: %s
@@ -152,13 +150,10 @@ func (a *accepting) wantRefused(name, token, reason string) {
 	if !errors.Is(err, identity.ErrUnknown) || !strings.Contains(err.Error(), reason) || len(who.Grants) > 0 {
 		a.Errorf("%s: %+v, %v, want %q", name, who, err, reason)
 	}
-	if !strings.Contains(a.log.String(), reason) {
-		a.Errorf("%s: logged is %s", name, &a.log)
-	}
+	assert.Contains(a, a.log.String(), reason, "%s: logged is %s", name, &a.log)
 	for _, part := range append(strings.Split(token, "."), "acme", "hunter2", "elsewhere") {
-		if said := a.log.String() + fmt.Sprint(err); len(part) > 3 && strings.Contains(said, part) {
-			a.Errorf("%s: the token is told of: %s", name, said)
-		}
+		said := a.log.String() + fmt.Sprint(err)
+		assert.True(a, len(part) <= 3 || !strings.Contains(said, part), "%s: the token is told of: %s", name, said)
 	}
 }
 
@@ -261,8 +256,7 @@ func TestKeysComeAndGo(t *testing.T) {
 	}
 	i.change(func() { i.keys = append(i.keys, jose.JSONWebKey{Key: other.Public(), KeyID: "2", Use: "sig"}) })
 	for range 10 {
-		_, second := later(0)
-		require.Error(t, second, "the issuer was asked again at once")
+		require.Error(t, errOf(later(0)), "the issuer was asked again at once")
 	}
 	assert.EqualValues(t, 1, i.asked.Load(), "how often it was asked for tokens with an unknown key")
 	if first, second := later(30 * time.Second); first != nil || second != nil || i.asked.Load() != 2 {
@@ -282,8 +276,7 @@ func TestKeysComeAndGo(t *testing.T) {
 	require.ErrorContains(t, second, "cannot be asked for its keys", "a day later")
 	assert.NotErrorIs(t, second, identity.ErrUnknown)
 	i.change(func() { i.silent = false })
-	_, second = later(time.Minute)
-	require.NoError(t, second, "when the issuer answers again")
+	require.NoError(t, errOf(later(time.Minute)), "when the issuer answers again")
 }
 
 // Who cannot be asked does not refuse anybody, and admits nobody.
@@ -338,11 +331,60 @@ func FuzzToken(f *testing.F) {
 	tokens, err := oidc.New([]oidc.Issuer{{Name: "a", URL: "http://127.0.0.1:1", Audience: "b", Identity: "sub", Algorithms: []string{"RS256"}}}, time.Now, slog.New(slog.DiscardHandler))
 	require.NoError(f, err)
 	f.Fuzz(func(t *testing.T, token string) {
-		if who, err := tokens.Identify(t.Context(), token); err == nil {
-			t.Errorf("%q is %+v", token, who)
-		}
+		who, err := tokens.Identify(t.Context(), token)
+		assert.Error(t, err, "%q is %+v", token, who)
 	})
 }
 
 // errOf returns the error of a call that returns something besides.
 func errOf[T any](_ T, err error) error { return err }
+
+func TestIssuersThatCannotBeMeantAreRefused(t *testing.T) {
+	const grants = "grants: [{claims: {sub: a}, role: viewer}]"
+	for text, want := range map[string]string{
+		"":             "the file is empty; it must say whose tokens are accepted",
+		"issuers: []":  "there are no issuers",
+		"issuer: [{}]": `unknown key "issuer"`,
+		"issuers: [{name: a, issuer: 'http://a.example', audience: b, " + grants + "}]":                                                                       "must begin with https://",
+		"issuers: [{name: a, issuer: 'https://a.example?x=y', audience: b, " + grants + "}]":                                                                  "must be the URL of an issuer",
+		"issuers: [{name: token, issuer: 'https://a.example', audience: b, " + grants + "}]":                                                                  `"token" cannot be the name`,
+		"issuers: [{name: 'ada@vm', issuer: 'https://a.example', audience: b, " + grants + "}]":                                                               `"ada@vm" cannot be the name`,
+		"issuers: [{name: a, issuer: 'https://a.example', " + grants + "}]":                                                                                   "has no audience",
+		"issuers: [{name: a, issuer: 'https://a.example', audience: b}]":                                                                                      "has no grants",
+		"issuers: [{name: a, issuer: 'https://a.example', audience: b, grants: []}]":                                                                          "nobody could do anything",
+		"issuers: [{name: a, issuer: 'https://a.example', audience: b, grants: [{role: viewer}]}]":                                                            "everybody whom the issuer knows",
+		"issuers: [{name: a, issuer: 'https://a.example', audience: b, grants: [{claims: {}, role: viewer}]}]":                                                "everybody whom the issuer knows",
+		"issuers: [{name: a, issuer: 'https://a.example', audience: b, grants: [{claims: {sub: []}, role: viewer}]}]":                                         "no value that the claim could have",
+		"issuers: [{name: a, issuer: 'https://a.example', audience: b, grants: [{claims: {sub: a}, role: root}]}]":                                            `"root" is no role`,
+		"issuers: [{name: a, issuer: 'https://a.example', audience: b, grants: [{claims: {sub: a}}]}]":                                                        "has no role",
+		"issuers: [{name: a, issuer: 'https://a.example', audience: b, algorithms: [HS256], " + grants + "}]":                                                 `"HS256" is not an algorithm`,
+		"issuers: [{name: a, issuer: 'https://a.example', audience: b, algorithms: [none], " + grants + "}]":                                                  `"none" is not an algorithm`,
+		"issuers: [{name: a, issuer: 'https://a.example', audience: b, algorithms: [], " + grants + "}]":                                                      "must not be empty",
+		"issuers: [{name: a, issuer: 'https://a.example', audience: b, " + grants + "}, {name: a, issuer: 'https://b.example', audience: b, " + grants + "}]": "duplicate name",
+		"issuers: [{name: a, issuer: 'https://a.example', audience: b, " + grants + "}, {name: b, issuer: 'https://a.example', audience: c, " + grants + "}]": "duplicate issuer",
+		"issuers: [{name: a, issuer: 'https://a.example', audience: b, grants: [{claims: {sub: a}, role: operator, pipelines: []}]}]":                         "leave it out where the role is for everything",
+		"issuers: [{name: a, issuer: 'https://a.example', audience: b, grants: [{claims: {sub: a}, role: operator, pipelines: [' ']}]}]":                      "must be a name, not blank",
+		"issuers: [{name: a, issuer: 'https://a.example', audience: b, grants: [{claims: {sub: 7}, role: operator}]}]":                                        "must be the value of a claim, as text",
+		"issuers: [{name: a, issuer: 'https://a.example', audience: b, grants: [{claims: {sub: a}, role: operator, environments: prod}]}]":                    "must be a list of environments",
+	} {
+		all, err := oidc.Parse("oidc.yaml", "/", []byte(text))
+		assert.ErrorContains(t, err, want, text)
+		assert.Nil(t, all, text)
+	}
+}
+
+// FuzzParse reads anything as a file of issuers.
+func FuzzParse(f *testing.F) {
+	f.Add("issuers: [{name: a, issuer: 'https://a.example', audience: b, grants: [{claims: {sub: a}, role: viewer}]}]")
+	f.Fuzz(func(t *testing.T, text string) {
+		all, err := oidc.Parse("oidc.yaml", "/", []byte(text))
+		for _, of := range all {
+			if err != nil || of.Name == "" || of.URL == "" || of.Audience == "" || of.Identity == "" || len(of.Algorithms) == 0 || len(of.Grants) == 0 {
+				t.Errorf("%+v, %v", of, err)
+			}
+			for _, g := range of.Grants {
+				assert.True(t, len(g.Claims) != 0 && g.Role != "", "a grant for everybody: %+v", g)
+			}
+		}
+	})
+}

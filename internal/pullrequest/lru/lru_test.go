@@ -51,9 +51,8 @@ func TestNeverMoreIsHeld(t *testing.T) {
 				default:
 					c.Put(key, key, r.IntN(most/2))
 				}
-				if n := c.Bytes(); n > most || n < 0 {
-					t.Errorf("%d bytes are held", n)
-				}
+				n := c.Bytes()
+				assert.True(t, n <= most && n >= 0, "%d bytes are held", n)
 			}
 		})
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/deployster-go/deployster/internal/must"
 	"github.com/deployster-go/deployster/internal/pullrequest/limit"
 	"github.com/deployster-go/deployster/internal/pullrequest/provider"
 )
@@ -26,13 +27,11 @@ type world struct {
 }
 
 func newWorld(t *testing.T, kind provider.Kind, answer http.HandlerFunc) *world {
-	t.Helper()
 	return newWorldAt(t, kind, "/acme/deploy.git", "", answer)
 }
 
 // newWorldAt has a repository at a path, and an API at another one, if it is not "".
 func newWorldAt(t *testing.T, kind provider.Kind, repository, api string, answer http.HandlerFunc) *world {
-	t.Helper()
 	w := &world{now: time.Date(2026, 11, 23, 10, 0, 0, 0, time.UTC)}
 	s := httptest.NewServer(http.HandlerFunc(func(to http.ResponseWriter, r *http.Request) {
 		w.asked++
@@ -51,9 +50,7 @@ func newWorldAt(t *testing.T, kind provider.Kind, repository, api string, answer
 
 // finds returns the numbers of the pull requests of branch b.
 func (w *world) finds(t *testing.T) (numbers []int) {
-	t.Helper()
-	all, err := w.Find(t.Context(), "b", "main")
-	require.NoError(t, err)
+	all := must.Get(w.Find(t.Context(), "b", "main"))(t)
 	for _, p := range all {
 		numbers = append(numbers, p.Number)
 	}
@@ -94,9 +91,7 @@ func TestWhoWantsToBeLeftAloneIs(t *testing.T) {
 			})
 			_, err := w.Find(t.Context(), "b", "main")
 			var limited *limit.Error
-			if errors.As(err, &limited) != (c.fails && c.until > 0) || (err != nil) != c.fails {
-				t.Fatalf("it fails with %v", err)
-			}
+			require.True(t, errors.As(err, &limited) == (c.fails && c.until > 0) && (err != nil) == c.fails, "it fails with %v", err)
 			w.now = start.Add(c.until - time.Second)
 			if _, err = w.Find(t.Context(), "b", "main"); c.until > 0 && (!errors.As(err, &limited) || w.asked != 1) {
 				t.Errorf("it is asked %d times: %v", w.asked, err)
@@ -226,8 +221,7 @@ func TestAnAnswerIsKeptForWhoAskedForIt(t *testing.T) {
 // that a whole story of pull requests makes: each is to be asked for in just that way.
 func recorded(t *testing.T) *world {
 	t.Helper()
-	text, err := os.ReadFile("testdata/gitea.json")
-	require.NoError(t, err)
+	text := must.Get(os.ReadFile("testdata/gitea.json"))(t)
 	var all []struct {
 		Request string
 		Status  int
@@ -262,29 +256,22 @@ func TestWhatAGiteaAnsweredIsRead(t *testing.T) {
 		}
 	}
 
-	open, err := w.Find(t.Context(), branch, base)
-	require.NoError(t, err)
+	open := must.Get(w.Find(t.Context(), branch, base))(t)
 	require.Len(t, open, 1)
 	check(open[0], "1", provider.Open, "Promote shop/prod to revision 2")
 	assert.Contains(t, open[0].Body, "Deployster-Promotion: promotion-2 (pipeline shop of log 1)")
-	others, err := w.Find(t.Context(), "deployster/shop", base)
-	require.NoError(t, err)
-	assert.Empty(t, others, "of another branch")
-	past, err := w.Past(t.Context(), branch, base, time.Time{}, func(provider.PullRequest) bool { return false })
-	require.NoError(t, err)
+	assert.Empty(t, must.Get(w.Find(t.Context(), "deployster/shop", base))(t), "of another branch")
+	past := must.Get(w.Past(t.Context(), branch, base, time.Time{}, func(provider.PullRequest) bool { return false }))(t)
 	require.Len(t, past, 3)
 	check(past[0], "3", provider.Closed, "Promote shop/prod to revision 5")
 	check(past[1], "2", provider.Closed, "Promote shop/prod to revision 4")
 	check(past[2], "1", provider.Merged, "Promote shop/prod to revision 3")
 
-	messages, err := w.Messages(t.Context(), 1)
-	require.NoError(t, err)
+	messages := must.Get(w.Messages(t.Context(), 1))(t)
 	require.Len(t, messages, 1)
 	assert.Contains(t, messages[0], "Deployster-Promotion: promotion-3 ")
 	opened, err := w.Open(t.Context(), provider.Text{Title: "t", Body: "b"}, branch, base)
-	if err != nil || opened.Number == 0 || opened.State != provider.Open {
-		t.Errorf("opened: %+v, %v", opened, err)
-	}
+	assert.True(t, err == nil && opened.Number != 0 && opened.State == provider.Open, "opened: %+v, %v", opened, err)
 	assert.NoError(t, w.Edit(t.Context(), 1, provider.Text{Title: "t"}))
 	assert.NoError(t, w.Close(t.Context(), 3))
 }

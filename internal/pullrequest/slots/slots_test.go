@@ -7,15 +7,13 @@ import (
 	"testing/synctest"
 
 	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
 
+	"github.com/deployster-go/deployster/internal/must"
 	"github.com/deployster-go/deployster/internal/pullrequest/slots"
 )
 
 func take(t *testing.T, s *slots.Slots, key string) func() {
-	t.Helper()
-	back, err := s.Take(t.Context(), key)
-	require.NoError(t, err)
+	back := must.Get(s.Take(t.Context(), key))(t)
 	return back
 }
 
@@ -55,8 +53,6 @@ func TestWhoCameFirstIsFirst(t *testing.T) {
 		}
 		back()
 		synctest.Wait()
-		if len(order) != 50 || !slices.IsSorted(order) {
-			t.Errorf("the order is %v", order)
-		}
+		assert.True(t, len(order) == 50 && slices.IsSorted(order), "the order is %v", order)
 	})
 }

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+
 	"github.com/deployster-go/deployster/internal/terminal"
 	"github.com/deployster-go/deployster/internal/view/excerpt"
 )
@@ -44,9 +46,7 @@ func TestOfALongOutputItsBeginningAndItsEndAreShown(t *testing.T) {
 			if x.Lines() != tc.shown || !slices.Equal(end, tc.end) {
 				t.Errorf("%d lines were shown, and %.300q at the end", x.Lines(), end)
 			}
-			if again := x.Remainder(); again != nil {
-				t.Errorf("the end is shown twice: %.300q", again)
-			}
+			assert.Nil(t, x.Remainder(), "the end is shown twice")
 		})
 	}
 }

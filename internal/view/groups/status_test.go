@@ -17,6 +17,7 @@ import (
 	"github.com/deployster-go/deployster/build/record"
 	"github.com/deployster-go/deployster/build/transition"
 	"github.com/deployster-go/deployster/deploylog"
+	"github.com/deployster-go/deployster/internal/must"
 	"github.com/deployster-go/deployster/internal/query"
 	"github.com/deployster-go/deployster/internal/query/querytest"
 	"github.com/deployster-go/deployster/internal/terminal"
@@ -112,9 +113,8 @@ func TestTheMostUrgentJobsAreListed(t *testing.T) {
 	}
 	rows, more := groups.JobRows(jobs, 2, querytest.Noon)
 	assert.Equal(t, "[[4 d#2  JobFailed   no, lost 2 times] [2 b  Dispatched   ]] 2", fmt.Sprint(rows[1:], more))
-	if rows, more := groups.JobRows(jobs, 4, querytest.Noon); len(rows) != 5 || rows[1][0] != "1" || more != 0 {
-		t.Errorf("all of them are %v, and %d more", rows, more)
-	}
+	rows, more = groups.JobRows(jobs, 4, querytest.Noon)
+	assert.True(t, len(rows) == 5 && rows[1][0] == "1" && more == 0, "all of them are %v, and %d more", rows, more)
 }
 
 // TestEventsAreLines writes what happens to a group and its jobs, each in a line that says
@@ -146,8 +146,7 @@ func TestEventsAreLines(t *testing.T) {
 		{group, record.GroupRetried, 1, record.Retried{By: "ann", FailedOnly: true}, "     3  · group-retried  group/base-7  by ann, only what failed\n"},
 		{group, "group-painted", 1, "x", "     3  · group-painted  group/base-7\n"},
 	} {
-		e, err := record.New("base-7", c.target, c.name, c.attempt, c.data)
-		require.NoError(t, err)
+		e := must.Get(record.New("base-7", c.target, c.name, c.attempt, c.data))(t)
 		e.Seq = 3
 		name := ""
 		if c.target == job {

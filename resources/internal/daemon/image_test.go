@@ -18,6 +18,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/deployster-go/deployster/internal/must"
 	"github.com/deployster-go/deployster/resources/internal/daemon"
 	"github.com/deployster-go/deployster/resources/internal/dockertest"
 )
@@ -34,14 +35,10 @@ func TestImagesArePulledWithTheCredentialsOfTheConfiguration(t *testing.T) {
 		images.ServeHTTP(w, r)
 	}))
 	t.Cleanup(server.Close)
-	ref, err := name.NewTag(strings.TrimPrefix(server.URL, "http://") + "/private:1")
-	require.NoError(t, err)
-	image, err := random.Image(100, 1)
-	require.NoError(t, err)
+	ref := must.Get(name.NewTag(strings.TrimPrefix(server.URL, "http://") + "/private:1"))(t)
+	image := must.Get(random.Image(100, 1))(t)
 	require.NoError(t, remote.Write(ref, image, remote.WithAuth(&authn.Basic{Username: "me", Password: "hunter2"})))
-	t.Cleanup(func() {
-		_, _ = docker.ImageRemove(context.Background(), ref.Name(), client.ImageRemoveOptions{})
-	})
+	t.Cleanup(func() { _, _ = docker.ImageRemove(context.Background(), ref.Name(), client.ImageRemoveOptions{}) })
 	var said []string
 	pull := func(auth *daemon.RegistryAuth) error {
 		_, err := daemon.EnsureImage(t.Context(), docker, ref.Name(), auth, func(format string, _ ...any) { said = append(said, format) })

@@ -11,11 +11,11 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
+	"github.com/deployster-go/deployster/internal/must"
 	"github.com/deployster-go/deployster/resources/internal/managedfields"
 )
 
 func decode(t testing.TB, text string) (object map[string]any) {
-	t.Helper()
 	decoder := json.NewDecoder(strings.NewReader(text))
 	decoder.UseNumber()
 	require.NoError(t, decoder.Decode(&object), "%s", text)
@@ -43,13 +43,11 @@ func TestFieldsThatAManagerHasApplied(t *testing.T) {
 	}
 	got := fields.Paths()
 	assert.True(t, ok && slices.Equal(got, want), "%q, %v", got, ok)
-	if fields, ok := managedfields.Applied(decode(t, live), "kubectl-edit"); ok {
-		t.Errorf("what was updated was applied: %v", fields)
-	}
+	fields, ok = managedfields.Applied(decode(t, live), "kubectl-edit")
+	assert.False(t, ok, "what was updated was applied: %v", fields)
 	assert.Equal(t, []string{"kubectl-edit", "ours"}, managedfields.Managers(decode(t, live)), "managers")
-	if _, ok := managedfields.Applied(decode(t, `{"metadata": {"managedFields": "none"}}`), "ours"); ok {
-		t.Error("there are no fields")
-	}
+	_, ok = managedfields.Applied(decode(t, `{"metadata": {"managedFields": "none"}}`), "ours")
+	assert.False(t, ok, "there are no fields")
 }
 
 func TestOnlyFieldsOfTheSetDiffer(t *testing.T) {
@@ -66,10 +64,8 @@ func TestOnlyFieldsOfTheSetDiffer(t *testing.T) {
 			func(spec map[string]any) { spec["replicas"] = json.Number("3") }, []string{"spec.replicas"},
 			`{"replicas":2,"args":["a"],"template":{"finalizers":["a/b"],"containers":[{"name":"web","image":"web:1","ports":[{"containerPort":80}]}]}}`,
 		},
-		"a list as a whole": {func(spec map[string]any) { spec["args"] = []any{"a", "b"} }, []string{"spec.args"}, ""},
-		"a member that goes": {
-			func(spec map[string]any) { delete(spec, "args") }, []string{"spec.args"}, "",
-		},
+		"a list as a whole":  {func(spec map[string]any) { spec["args"] = []any{"a", "b"} }, []string{"spec.args"}, ""},
+		"a member that goes": {func(spec map[string]any) { delete(spec, "args") }, []string{"spec.args"}, ""},
 		"an item known by its name": {
 			func(spec map[string]any) {
 				template := spec["template"].(map[string]any)
@@ -88,9 +84,7 @@ func TestOnlyFieldsOfTheSetDiffer(t *testing.T) {
 			func(spec map[string]any) { spec["template"].(map[string]any)["finalizers"] = []any{"c"} },
 			[]string{`spec.template.finalizers[="a/b"]`}, "",
 		},
-		"another form": {
-			func(spec map[string]any) { spec["template"] = "text" }, []string{"spec.template"}, "",
-		},
+		"another form": {func(spec map[string]any) { spec["template"] = "text" }, []string{"spec.template"}, ""},
 	} {
 		wanted := decode(t, live)
 		tc.change(wanted["spec"].(map[string]any))
@@ -153,15 +147,13 @@ func object() *rapid.Generator[map[string]any] {
 func TestWhatIsUndoneIsAsItIsLive(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		live, declared := object().Draw(t, "live"), object().Draw(t, "declared")
-		before, err := json.Marshal(declared)
-		require.NoError(t, err)
+		before := must.Get(json.Marshal(declared))(t)
 		undone := managedfields.Undo(declared, managedfields.Declared(live, declared))
 		if left := managedfields.Declared(live, undone); len(left) > 0 {
 			t.Fatalf("%v differs from %v in %v", undone, live, left[0].Path())
 		}
-		if after, err := json.Marshal(declared); err != nil || string(after) != string(before) {
-			t.Fatalf("the declaration was changed to %s", after)
-		}
+		after, err := json.Marshal(declared)
+		require.True(t, err == nil && string(after) == string(before), "the declaration was changed to %s", after)
 	})
 }
 

@@ -2,6 +2,7 @@ package tfplugin
 
 import (
 	"context"
+	"encoding/base64"
 	"encoding/binary"
 	"errors"
 	"io"
@@ -15,15 +16,14 @@ import (
 	"github.com/stretchr/testify/require"
 	"github.com/zclconf/go-cty/cty"
 
+	"github.com/deployster-go/deployster/internal/must"
 	"github.com/deployster-go/deployster/resources/internal/tftest"
 )
 
 // started is the provider of tests, whose world is an empty directory.
 func started(t *testing.T) *Provider {
-	t.Helper()
 	t.Setenv(tftest.World, t.TempDir())
-	p, err := Start(t.Context(), os.Args[0], os.Environ(), time.Now())
-	require.NoError(t, err)
+	p := must.Get(Start(t.Context(), os.Args[0], os.Environ(), time.Now()))(t)
 	t.Cleanup(p.Close)
 	return p
 }
@@ -67,24 +67,18 @@ func TestBothVersionsOfTheProtocol(t *testing.T) {
 				t.Fatal(made, said, err)
 			}
 			now, said, err := p.Read(ctx, "fake_thing", made)
-			if err != nil || said.Errors() != nil || !now.State.RawEquals(made.State) {
-				t.Fatal(now, said, err)
-			}
+			require.True(t, err == nil && said.Errors() == nil && now.State.RawEquals(made.State), "%v %v %v", now, said, err)
 			checkImport(t, p, made)
 			checkReplacement(t, p, made)
 			gone, said, err := p.Apply(ctx, "fake_thing", made.State, none(p), none(p).State)
-			if err != nil || said.Errors() != nil || !gone.State.IsNull() {
-				t.Fatal(gone, said, err)
-			}
-			if now, _, err := p.Read(ctx, "fake_thing", made); err != nil || !now.State.IsNull() {
-				t.Fatal(now, err)
-			}
+			require.True(t, err == nil && said.Errors() == nil && gone.State.IsNull(), "%v %v %v", gone, said, err)
+			now, _, err = p.Read(ctx, "fake_thing", made)
+			require.True(t, err == nil && now.State.IsNull(), "%v %v", now, err)
 		})
 	}
 }
 
 func checkSchema(t *testing.T, p *Provider) {
-	t.Helper()
 	schema := p.Schemas.Resources["fake_thing"]
 	assert.True(t, schema.Version == 3 && p.Schemas.PlanDestroy && len(schema.Attributes) == 8 && len(schema.Blocks) == 1,
 		"the schemas are %+v", p.Schemas)
@@ -95,38 +89,27 @@ func checkSchema(t *testing.T, p *Provider) {
 }
 
 func configureIt(t *testing.T, p *Provider) {
-	t.Helper()
 	config := cty.ObjectVal(map[string]cty.Value{"greeting": cty.StringVal("hello"), "key": cty.NullVal(cty.String)})
 	config, said, err := p.ValidateProvider(t.Context(), config)
-	if err != nil || said.Errors() != nil || config.GetAttr("greeting").AsString() != "hello" {
-		t.Fatal(config, said, err)
-	}
-	if said, err := p.Configure(t.Context(), config); err != nil || said.Errors() != nil {
-		t.Fatal(said, err)
-	}
+	require.True(t, err == nil && said.Errors() == nil && config.GetAttr("greeting").AsString() == "hello", "%v %v %v", config, said, err)
+	said, err = p.Configure(t.Context(), config)
+	require.True(t, err == nil && said.Errors() == nil, "%v %v", said, err)
 }
 
 func checkImport(t *testing.T, p *Provider, made Instance) {
-	t.Helper()
 	imported, said, err := p.Import(t.Context(), "fake_thing", "id-a")
-	if err != nil || said.Errors() != nil || !imported.State.RawEquals(made.State) {
-		t.Fatal(imported, said, err)
-	}
+	require.True(t, err == nil && said.Errors() == nil && imported.State.RawEquals(made.State), "%v %v %v", imported, said, err)
 }
 
 func checkReplacement(t *testing.T, p *Provider, made Instance) {
-	t.Helper()
 	renamed := thing(p, map[string]cty.Value{"name": cty.StringVal("b")})
 	plan, _, err := p.Plan(t.Context(), "fake_thing", made, renamed, renamed)
-	if err != nil || len(plan.Replace) != 1 || PathText(plan.Replace[0]) != "name" {
-		t.Fatal(plan, err)
-	}
+	require.True(t, err == nil && len(plan.Replace) == 1 && PathText(plan.Replace[0]) == "name", "%v %v", plan, err)
 }
 
 func TestDiagnosticsSayWhatAndWhere(t *testing.T) {
 	p := started(t)
-	said, err := p.Validate(t.Context(), "fake_thing", thing(p, map[string]cty.Value{"name": cty.StringVal("a b")}))
-	require.NoError(t, err)
+	said := must.Get(p.Validate(t.Context(), "fake_thing", thing(p, map[string]cty.Value{"name": cty.StringVal("a b")})))(t)
 	problem := said.Errors()
 	assert.True(t, problem != nil && problem.Error() == "name: a name has no spaces", "the error is %v", problem)
 	warnings := said.Warnings()
@@ -139,9 +122,8 @@ func TestManyCallsAtOnce(t *testing.T) {
 	for range 200 {
 		calls.Go(func() {
 			given := thing(p, map[string]cty.Value{"name": cty.StringVal("a")})
-			if _, said, err := p.Plan(t.Context(), "fake_thing", none(p), given, given); err != nil || said.Errors() != nil {
-				t.Error(said, err)
-			}
+			_, said, err := p.Plan(t.Context(), "fake_thing", none(p), given, given)
+			assert.True(t, err == nil && said.Errors() == nil, "%v %v", said, err)
 		})
 	}
 	calls.Wait()
@@ -198,12 +180,9 @@ func TestProgramsThatAreNoProviders(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	stop := errors.New("enough")
 	time.AfterFunc(50*time.Millisecond, func() { cancel(stop) })
-	_, err := Start(ctx, os.Args[0], os.Environ(), time.Now())
-	assert.ErrorIs(t, err, stop, "a provider that says nothing")
-	_, err = Start(t.Context(), "/bin/false", nil, time.Now())
-	assert.ErrorContains(t, err, "exit status 1", "a program that ends at once")
-	_, err = Start(t.Context(), "/nonexistent", nil, time.Now())
-	assert.Error(t, err, "a program that is not there started")
+	assert.ErrorIs(t, errOf(Start(ctx, os.Args[0], os.Environ(), time.Now())), stop, "a provider that says nothing")
+	assert.ErrorContains(t, errOf(Start(t.Context(), "/bin/false", nil, time.Now())), "exit status 1", "a program that ends at once")
+	assert.Error(t, errOf(Start(t.Context(), "/nonexistent", nil, time.Now())), "a program that is not there started")
 }
 
 func TestMessagesAreBounded(t *testing.T) {
@@ -215,8 +194,7 @@ func TestMessagesAreBounded(t *testing.T) {
 	}
 	m, err := readMessage(frame(0, 3, "abc"))
 	assert.True(t, err == nil && string(m) == "abc", "it read %q and %v", m, err)
-	_, err = readMessage(strings.NewReader(""))
-	assert.ErrorIs(t, err, io.EOF, "the end")
+	assert.ErrorIs(t, errOf(readMessage(strings.NewReader(""))), io.EOF, "the end")
 	for name, from := range map[string]io.Reader{
 		"compressed":        frame(1, 3, "abc"),
 		"too large":         frame(0, maxMessage+1, ""),
@@ -226,4 +204,109 @@ func TestMessagesAreBounded(t *testing.T) {
 		_, err := readMessage(from)
 		assert.True(t, err != nil && !errors.Is(err, io.EOF), "what is %s gave %v", name, err)
 	}
+}
+
+func errOf[T any](_ T, err error) error { return err }
+
+func TestHandshakes(t *testing.T) {
+	own, _, err := ownCertificate(time.Now())
+	require.NoError(t, err)
+	certificate := base64.RawStdEncoding.EncodeToString(own.Certificate[0])
+	for line, problem := range map[string]string{
+		"1|6|unix|/tmp/plugin|grpc|" + certificate + "\n":        "",
+		"1|5|unix|/tmp/plugin|grpc|" + certificate + "|true\r\n": "",
+		"":                              "is not that of a provider of Terraform",
+		"usage: terraform-provider":     "is not that of a provider of Terraform",
+		"2|6|unix|/tmp/plugin|grpc|x":   `version "2" of the handshake`,
+		"1|4|unix|/tmp/plugin|grpc|x":   `version "4" of the plugin protocol`,
+		"1|x|unix|/tmp/plugin|grpc|x":   `version "x" of the plugin protocol`,
+		"1|6|tcp|127.0.0.1:1234|grpc|x": "not at a Unix socket",
+		"1|6|unix|plugin|grpc|x":        "not at a Unix socket",
+		"1|6|unix|/tmp/plugin":          "too old",
+		"1|5|unix|/tmp/plugin|netrpc|x": "too old",
+		"1|6|unix|/tmp/plugin|grpc|":    "too old",
+		"1|6|unix|/tmp/plugin|grpc|???": "is not base64",
+		"1|6|unix|/tmp/plugin|grpc|AAA": "its certificate",
+	} {
+		h, err := parseHandshake(line)
+		switch {
+		case problem == "" && (err != nil || h.socket != "/tmp/plugin" || h.certificate == nil):
+			t.Errorf("%.30q gave %v and %v", line, h, err)
+		case problem != "" && (err == nil || !strings.Contains(err.Error(), problem)):
+			t.Errorf("%.30q gave %v, want %q", line, err, problem)
+		}
+	}
+}
+
+func FuzzHandshake(f *testing.F) {
+	f.Add("1|6|unix|/tmp/plugin|grpc|MIIB")
+	f.Fuzz(func(t *testing.T, line string) {
+		h, err := parseHandshake(line)
+		assert.False(t, err == nil && (versions()[h.version].service == "" || h.certificate == nil), "%q was accepted", line)
+	})
+}
+
+func TestMain(m *testing.M) {
+	if tftest.Started() {
+		tftest.Main()
+	}
+	os.Exit(m.Run())
+}
+
+func TestSchemasAreBounded(t *testing.T) {
+	var deep message
+	for range maxNesting + 2 {
+		var block, nested message
+		if deep != nil {
+			block.message(3, deep)
+		}
+		nested.text(1, "x")
+		nested.message(2, block)
+		nested.number(3, int64(List))
+		deep = nested
+	}
+	var block, schema message
+	block.message(3, deep)
+	schema.message(2, block)
+	assert.ErrorContains(t, errOf(newSchemaReader(versions()[6]).schema(schema)), "nested deeper")
+}
+
+func TestTypesOfNestedBlocks(t *testing.T) {
+	port := Block{Attributes: []Attribute{{Name: "port", Type: cty.Number}}}
+	anything := Block{Attributes: []Attribute{{Name: "value", Type: cty.DynamicPseudoType}}}
+	for _, tc := range []struct {
+		block NestedBlock
+		want  cty.Type
+	}{
+		{NestedBlock{Block: port, Nesting: Single}, port.Type()},
+		{NestedBlock{Block: port, Nesting: Group}, port.Type()},
+		{NestedBlock{Block: port, Nesting: List}, cty.List(port.Type())},
+		{NestedBlock{Block: port, Nesting: Set}, cty.Set(port.Type())},
+		{NestedBlock{Block: port, Nesting: Map}, cty.Map(port.Type())},
+		{NestedBlock{Block: anything, Nesting: List}, cty.DynamicPseudoType},
+	} {
+		got := tc.block.Type()
+		assert.True(t, got.Equals(tc.want), "nested %d times it is %#v, want %#v", tc.block.Nesting, got, tc.want)
+	}
+}
+
+func FuzzSchema(f *testing.F) {
+	var attribute, block, schema message
+	attribute.text(1, "name")
+	attribute.text(2, `["list","string"]`)
+	block.message(2, attribute)
+	schema.message(2, block)
+	f.Add([]byte(schema), true)
+	f.Fuzz(func(t *testing.T, data []byte, six bool) {
+		version := versions()[5]
+		if six {
+			version = versions()[6]
+		}
+		s, err := newSchemaReader(version).schema(data)
+		if err == nil {
+			_ = s.Type() // of what was accepted there is a type
+		}
+		_, _ = readDiagnostic(data)
+		_, _ = readValue(data, cty.List(cty.String))
+	})
 }
