@@ -1,6 +1,7 @@
 package cli_test
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -9,6 +10,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -16,6 +18,10 @@ import (
 
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/deploylog/postgres"
+	"github.com/deployster-go/deployster/deploylog/postgres/pgtest"
+	"github.com/deployster-go/deployster/deploylog/sqlite"
+	"github.com/deployster-go/deployster/internal/objects"
+	"github.com/deployster-go/deployster/internal/protected"
 )
 
 // A log in a database is one for whoever names it, wherever they are, with all that its events
@@ -172,4 +178,128 @@ func TestAServerTakesOverFromOneThatIsKilled(t *testing.T) {
 	}
 	s.terminate(second)
 	<-second.done
+}
+
+// A log goes to a database and back, with what came since, and is the same log; what is not
+// possible is said, without the password.
+func TestALogIsCopiedToADatabaseAndBack(t *testing.T) {
+	t.Parallel()
+	server := startPostgres(t)
+	dir := t.TempDir()
+	log, err := sqlite.Open(t.Context(), filepath.Join(dir, "a.db"), sqlite.Options{})
+	require.NoError(t, err)
+	defer log.Close()
+	// Documents are where commands have them, wherever the log is.
+	documents := filepath.Join(dir, ".deployster", "protected")
+	text, ref := keepNamed(t, filepath.Join(dir, "objects"), documents)
+	add := func(target deploylog.Target, name, data string) {
+		require.NoError(t, errOf(log.Append(t.Context(), deploylog.Event{Deployment: "d", Target: target, Name: name, Data: []byte(data)})))
+	}
+	add("resource/a", "resource-kept", `{"kept": {"protected": {"name": "`+ref.Name+`", "sha256": "`+ref.Hash+`"}}}`)
+	grow := func(target deploylog.Target) { add(target, "host-started", `{"a": "ü", "text": "`+text+`"}`) }
+	run := func(args ...string) (out string, code int) {
+		c := exec.Command(binary, append([]string{"log", "copy"}, args...)...)
+		c.Dir, c.Env = dir, append(os.Environ(), "NO_COLOR=1")
+		text, _ := c.CombinedOutput()
+		return string(text), c.ProcessState.ExitCode()
+	}
+	there := server.URL("copied")
+	grow("host/a")
+	require.NoError(t, errors.Join(os.Mkdir(filepath.Join(dir, "link"), 0o700), os.Symlink("../a.db", filepath.Join(dir, "link", "a.db"))))
+	if out, code := run("link/a.db", there); code != 0 || !strings.HasPrefix(out, "copied 2 events with 1 text and 1 protected document; both logs have the head 2:") {
+		t.Fatalf("exit %d, %s", code, out)
+	}
+	grow("host/c")
+	out, code := run("a.db", there, "--output", "json")
+	var said struct {
+		Copied, Events int
+		Anchor         string
+	}
+	err = json.Unmarshal([]byte(out), &said)
+	require.True(t, err == nil && code == 0 && said.Copied == 1 && said.Events == 3, "exit %d, %s, %v", code, out, err)
+	require.NoError(t, os.RemoveAll(documents))
+	if out, code := run("a.db", there); code != 1 || !strings.Contains(out, "both logs have the head "+said.Anchor) || !strings.Contains(out, "1 protected document to which the log refers") {
+		t.Errorf("without a document: exit %d, %s", code, out)
+	}
+	if out, code := run(there, "copy/b.db"); code != 0 || out != "copied 3 events with 1 text and 1 protected document; both logs have the head "+said.Anchor+"\n" {
+		t.Errorf("exit %d, %s", code, out)
+	}
+	hasNamed(t, filepath.Join(dir, "copy", "objects"), documents, text, ref)
+	out, code = run("copy/b.db", "c.db")
+	assert.True(t, code == 0 && strings.Contains(out, said.Anchor), "exit %d, %s", code, out)
+	grow("host/d")
+	copiesNothing(t, server, there, run)
+	assert.Error(t, errOf(os.Stat(filepath.Join(dir, "d.db"))), "a log was made of one that is not there")
+}
+
+// keepNamed keeps what the events of a log name: a text and a document.
+func keepNamed(t *testing.T, texts, documents string) (text string, ref protected.Ref) {
+	text, err := objects.In(texts, nil).Keep([]byte("of a revision"))
+	if err == nil {
+		ref, err = protected.New(documents).Put("a secret")
+	}
+	require.NoError(t, err)
+	return text, ref
+}
+
+// hasNamed checks that what keepNamed kept is there.
+func hasNamed(t *testing.T, texts, documents, text string, ref protected.Ref) {
+	var secret string
+	err := protected.New(documents).Get(ref, &secret)
+	assert.True(t, err == nil && secret == "a secret", "%q, %v", secret, err)
+	content, err := objects.In(texts, nil).Load(text)
+	assert.True(t, err == nil && string(content) == "of a revision", "the text is %q, %v", content, err)
+}
+
+// copiesNothing tries what is not possible: it is said, and no password is.
+func copiesNothing(t *testing.T, server *pgtest.Server, there string, run func(args ...string) (out string, code int)) {
+	t.Helper()
+	for name, c := range map[string]struct {
+		args []string
+		says string
+		code int
+	}{
+		"no such file":        {[]string{"none.db", there}, "there is no deployment log at none.db", 1},
+		"no such schema":      {[]string{server.URL("none"), "d.db"}, "there is no deployment log", 1},
+		"itself":              {[]string{"a.db", "a.db"}, "both are the same log", 1},
+		"more is there":       {[]string{"copy/b.db", "a.db"}, "there are all of its 3 events, and 1 more", 1},
+		"another protocol":    {[]string{"a.db", "mysql://u:geheim@host/db"}, "mysql://…: a log is a file, or a database whose URL begins with postgres://", 3},
+		"almost a URL":        {[]string{"a.db", "postgres:/u:geheim@host/db"}, "postgres://USER@HOST:PORT/DATABASE", 3},
+		"almost one to copy":  {[]string{"host=x password=geheim", "d.db"}, "postgres://USER@HOST:PORT/DATABASE", 3},
+		"no server":           {[]string{"a.db", "postgres://u:geheim@/db?host=/nowhere"}, "is the server running there?", 1},
+		"one argument":        {[]string{"a.db"}, "accepts 2 arg(s), received 1", 3},
+		"a server is in use":  {[]string{"a.db", "copy/b.db", "--server", "https://deploy.example.com"}, "not through server", 3},
+		"what is no database": {[]string{"a.db", "postgres://%zz"}, "postgres://USER@HOST:PORT/DATABASE", 1},
+	} {
+		out, code := run(c.args...)
+		if code != c.code || !strings.Contains(out, c.says) || strings.Contains(out, "geheim") {
+			t.Errorf("%s: exit %d, %s", name, code, out)
+		}
+	}
+}
+
+// postgresServer is the one of all tests, which the first of them starts.
+var postgresServer struct {
+	once sync.Once
+	*pgtest.Server
+	err error
+}
+
+// startPostgres is a server; each test has schemas of its own.
+func startPostgres(t *testing.T) *pgtest.Server {
+	p := &postgresServer
+	p.once.Do(func() {
+		if p.Server, p.err = pgtest.New(); p.err == nil {
+			p.err = p.Start()
+		}
+	})
+	require.NoError(t, p.err)
+	return p.Server
+}
+
+func removePostgres() error {
+	if postgresServer.Server == nil {
+		return nil
+	}
+	return postgresServer.Remove()
 }

@@ -1,20 +1,25 @@
 package cli_test
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
+	"github.com/moby/moby/client"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/deployster-go/deployster/control/revision"
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/engine/enginetest/dockerdtest"
+	"github.com/deployster-go/deployster/environment/record"
+	"github.com/deployster-go/deployster/environment/report"
 	"github.com/deployster-go/deployster/environment/tasks"
 	"github.com/deployster-go/deployster/internal/must"
 	"github.com/deployster-go/deployster/internal/objects"
@@ -186,4 +191,204 @@ resources: {note: {type: deployster/file, config: {path: note, content: "{{ host
 	} else if len(left) > 8 {
 		t.Errorf("looks leave files: %v", left)
 	}
+}
+
+// daemons is a workspace with an environment over three engines. Its tasks are
+// containers that are healthy as long as the file of their revision is there.
+type daemons struct {
+	*site
+	engines []*dockerdtest.Engine
+}
+
+const daemon = `
+plugs: {docker: {path: "{{ host_attributes.socket }}"}}
+resources:
+  daemon:
+    type: deployster/container
+    config:
+      name: "{{ task }}"
+      image: "{{ image }}"
+      command: [hang]
+      env: {VERSION: "v{{ version }}"}
+      networks: [none]
+      labels: {environment: "{{ environment }}", revision: "r{{ revision }}", host: "{{ host }}"}
+      mounts: [{path: "{{ _workspace }}/health/{{ version }}", target: /health, read_only: true}]
+      health: {command: [/probe, read, /health/good], interval: 200ms, timeout: 10m, retries: 1}
+`
+
+const logging = `
+name: logging/prod
+task: {manifest: daemon.yaml, vars: {image: "deployster-test-probe:1", version: "1"}}
+instance_group: {query: "attribute:stack == prod"}
+deployment: {method: METHOD, min_healthy_percent: 60, healthy_deadline: 10m, progress_deadline: 20m, min_healthy_time: 0s}
+`
+
+func newDaemons(t *testing.T, method string) *daemons {
+	t.Helper()
+	d := &daemons{site: newSite(t, " {}"), engines: dockerEngines(t, 3)}
+	for _, e := range d.engines {
+		loadProbe(t, e.Address())
+	}
+	d.write("daemon.yaml", daemon)
+	d.write("prod.yaml", strings.ReplaceAll(logging, "METHOD", method))
+	d.write("health/1/good", "")
+	d.write("health/2/good", "")
+	require.NoError(t, os.MkdirAll(filepath.Join(d.dir, "health", "bad"), 0o700))
+	d.inventory(0, 1, 2)
+	return d
+}
+
+// inventory makes these engines the hosts that there are.
+func (d *daemons) inventory(engines ...int) {
+	var text strings.Builder
+	text.WriteString("hosts:\n")
+	for _, i := range engines {
+		address := d.engines[i].Address()
+		fmt.Fprintf(&text, "  - {name: logger%03d, endpoint: %q, attributes: {stack: prod, socket: %q}}\n", i+1, address, strings.TrimPrefix(address, "unix://"))
+	}
+	d.write("inventory.yaml", text.String())
+}
+
+// running are the revisions whose containers run on an engine.
+func (d *daemons) running(i int) (revisions []string) {
+	api := must.Get(client.New(client.WithHost(d.engines[i].Address())))(d)
+	defer func() { _ = api.Close() }()
+	list, err := api.ContainerList(d.Context(), client.ContainerListOptions{Filters: client.Filters{}.Add("label", "environment=logging/prod")})
+	require.NoError(d, err)
+	for _, c := range list.Items {
+		revisions = append(revisions, c.Labels["revision"])
+	}
+	slices.Sort(revisions)
+	return revisions
+}
+
+func (d *daemons) wantRunning(want ...string) {
+	for i := range d.engines {
+		assert.Equal(d, want[i], strings.Join(d.running(i), " "), "on engine %d runs", i+1)
+	}
+}
+
+// killTask kills the container on an engine.
+func (d *daemons) killTask(i int) {
+	api := must.Get(client.New(client.WithHost(d.engines[i].Address())))(d)
+	defer func() { _ = api.Close() }()
+	list, err := api.ContainerList(d.Context(), client.ContainerListOptions{Filters: client.Filters{}.Add("label", "environment=logging/prod")})
+	require.True(d, err == nil && len(list.Items) == 1, "there are the containers %v, %v", list.Items, err)
+	require.NoError(d, errOf(api.ContainerKill(d.Context(), list.Items[0].ID, client.ContainerKillOptions{Signal: "KILL"})))
+}
+
+// status wants the table that env status prints to begin like that.
+func (d *daemons) status(want string) {
+	got := strings.Fields(d.deployster("env", "status", "logging/prod"))
+	words := strings.Fields("REVISION STATUS DESIRED CURRENT " + want)
+	assert.True(d, len(got) >= len(words) && slices.Equal(got[:len(words)], words), "status:\n%s\nwant:\n%s", got, words)
+}
+
+// after returns a condition that an event of that name comes after all there is.
+func (d *daemons) after(name string) func(deploylog.Event) bool {
+	all := d.events()
+	last := all[len(all)-1].Seq
+	return func(e deploylog.Event) bool { return e.Seq > last && e.Name == name }
+}
+
+// An environment is deployed to three engines, broken and brought back;
+// a task dies, a host goes and comes back.
+func TestAnEnvironmentOverThreeEngines(t *testing.T) {
+	d := newDaemons(t, "Replace")
+	d.deployster("env", "create", "-f", "prod.yaml", "--allow-logged", "version")
+	d.status("logging/prod:1 Created 0 0")
+	d.deployster("env", "deploy", "logging/prod", "--revision", "1", "--wait")
+	d.status("logging/prod:1 Active 3 3")
+	d.wantRunning("r1", "r1", "r1")
+
+	// A bad revision takes one host, and no more; it is stuck, and says why.
+	d.deployster("env", "update", "logging/prod", "--base", "1", "--set", "task.vars.version=bad", "--set", "deployment.max_failed=0")
+	bad := d.start("env", "deploy", "logging/prod", "--revision", "2", "--wait")
+	d.wantEnd(bad, 1, "is stuck", "1 host failed, and max_failed is 0", "logger001", "is unhealthy")
+	d.status("logging/prod:1 Undeploying 0 2 logging/prod:2 Stuck 3 0")
+	out := d.deployster("explain", "environment/logging/prod")
+	assert.True(t, strings.Contains(out, "logger002") && strings.Contains(out, "max_failed is 0"), "explain:\n%s", out)
+	d.deployster("env", "rollback", "logging/prod", "--revision", "1", "--wait")
+	d.status("logging/prod:1 Active 3 3 logging/prod:2 Reverted 0 0")
+	d.wantRunning("r1", "r1", "r1")
+
+	// A controller keeps it so.
+	controller := d.start("env", "run")
+	died := d.after(record.TaskFinished)
+	d.killTask(1)
+	d.until(1, died)
+	d.wantRunning("r1", "r1", "r1")
+
+	gone := d.after(record.HostsChanged)
+	d.inventory(0, 1)
+	d.until(1, gone)
+	d.status("logging/prod:1 Active 2 2")
+	back := d.after(record.TaskRecovered) // it ran all the time
+	d.inventory(0, 1, 2)
+	d.until(1, back)
+	d.status("logging/prod:1 Active 3 3")
+
+	// An engine that goes away and comes back, too.
+	gone = d.after(record.TaskLost)
+	died = d.after(record.TaskDied)
+	away := func(e deploylog.Event) bool { return gone(e) || died(e) } // as the engine says, or does not
+	d.engines[2].Stop()
+	d.until(1, away)
+	home := d.after(record.TaskFinished)
+	d.engines[2].Start()
+	d.until(1, home)
+	d.wantRunning("r1", "r1", "r1")
+
+	d.signal(controller, os.Interrupt)
+	d.wantEnd(controller, 130)
+	d.deployster("env", "delete", "logging/prod", "--terminate-tasks", "--yes", "--wait")
+	d.wantRunning("", "", "")
+}
+
+// With Surge there are two tasks on one host at most, and never none on any; a
+// controller that is killed in the middle leaves the rest to the next.
+func TestASurgeOverThreeEnginesOutlivesItsController(t *testing.T) {
+	d := newDaemons(t, "Surge")
+	d.deployster("env", "create", "-f", "prod.yaml", "--allow-logged", "version")
+	d.deployster("env", "deploy", "logging/prod", "--revision", "1", "--wait")
+	d.deployster("env", "update", "logging/prod", "--base", "1", "--set", "task.vars.version=2")
+	d.deployster("env", "deploy", "logging/prod", "--revision", "2")
+	started := d.after(record.TaskStarted)
+	first := d.start("env", "run")
+	d.until(1, started)
+	d.kill(first)
+	d.deployster("env", "run", "--until-idle")
+	d.status("logging/prod:1 Inactive 0 0 logging/prod:2 Active 3 3")
+	d.wantRunning("r2", "r2", "r2")
+
+	// What the log tells: one doubled host at a time, and none without a task.
+	tasks, doubled := map[string]int{}, 0
+	for _, e := range d.events() {
+		host := e.Target[strings.LastIndexByte(string(e.Target), '/')+1:]
+		key := string(host)
+		switch e.Name {
+		case record.TaskFinished:
+			if tasks[key]++; tasks[key] == 2 {
+				doubled++
+			}
+		case record.TaskTerminated:
+			if tasks[key]--; tasks[key] == 1 {
+				doubled--
+			}
+			assert.GreaterOrEqual(t, tasks[key], 1, "event %d leaves %s without a task", e.Seq, host)
+		}
+		assert.LessOrEqual(t, doubled, 1, "after event %d", e.Seq)
+	}
+	var report report.Report
+	status := struct {
+		Environments []json.RawMessage `json:"environments"`
+	}{}
+	out := d.deployster("env", "status", "logging/prod", "--output", "json")
+	if err := json.Unmarshal([]byte(out), &status); err == nil && len(status.Environments) == 1 {
+		out = string(status.Environments[0])
+	}
+	err := json.Unmarshal([]byte(out), &report)
+	assert.True(t, err == nil && len(report.Hosts) == 3 && report.Healthy == 3, "the report is %s, %v", out, err)
+	d.deployster("env", "delete", "logging/prod", "--terminate-tasks", "--yes", "--wait")
+	d.wantRunning("", "", "")
 }

@@ -3,12 +3,15 @@ package view
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/charmbracelet/x/ansi"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -17,6 +20,9 @@ import (
 	"github.com/deployster-go/deployster/internal/must"
 	"github.com/deployster-go/deployster/internal/terminal"
 	"github.com/deployster-go/deployster/internal/view/excerpt"
+	"github.com/deployster-go/deployster/protocol"
+	"github.com/deployster-go/deployster/runner"
+	"github.com/deployster-go/deployster/runner/diff"
 	"github.com/deployster-go/deployster/runner/report"
 )
 
@@ -273,4 +279,257 @@ func TestAReasonOfEventsIsToldOnce(t *testing.T) {
 		!strings.Contains(got, "no progress for 10s: a: as event 3 says\n") || !strings.Contains(got, "another") {
 		t.Errorf("shown was\n%s", got)
 	}
+}
+
+func somePlan() *report.Plan {
+	return &report.Plan{Run: run, Resources: []report.ResourcePlan{
+		{Name: "front-net", Type: network, Status: report.Valid, State: map[string]any{"id": "a1"}},
+		{Name: "data", Type: "deployster/volume", Status: report.Stale,
+			Diff:    []diff.Change{{Path: "name", Op: diff.Add, New: "data"}},
+			Actions: []protocol.Action{{Name: "create-volume", Description: "create volume \"data\""}}},
+		{Name: "db", Type: shipped, Status: report.Stale, Exists: true,
+			Diff: []diff.Change{
+				{Path: "image", Op: diff.Modify, Old: "postgres:15", New: "postgres:16"},
+				{Path: "ports[0].host", Op: diff.Add, New: 5432},
+				{Path: "init.sql", Op: diff.Modify, Old: "create a;\ncreate b;\ncreate c;\n", New: "create a;\ncreate <d>;\ncreate c;\n"},
+				{Path: "labels", Op: diff.Modify, Old: nil, New: map[string]any{"evil": hostile}},
+			},
+			Actions: []protocol.Action{{Name: "remove"}, {Name: "create-container", Description: "create " + hostile}}},
+		{Name: "cert", Type: "deployster/file", Status: report.Failed, Exists: true, ReadOnly: true, Error: "it is read-only, and not as configured",
+			Diff: []diff.Change{{Path: "", Op: diff.Modify, Old: "a", New: "b"}}},
+		{Name: "api", Type: shipped, DependsOn: []string{"db", "data"}, Status: report.Unknown, After: []string{"data", "db"}},
+		{Name: "broken", Type: "acme/broken", Status: report.Failed, Error: "state answered something else:\nhello " + hostile},
+		{Name: "after", Type: "acme/broken", Status: report.Skipped, Error: "broken failed"},
+	}}
+}
+
+// planned is what is shown of a plan.
+func planned(t *testing.T, p *report.Plan, opts PlanOptions) string {
+	return written(t, func(w io.Writer) error { return Plan(w, p, opts) })
+}
+
+func TestPlansAndDriftAreShownAsInTheFiles(t *testing.T) {
+	destroy := &report.Plan{Run: run, Destroy: true, Resources: []report.ResourcePlan{
+		{Name: "api", Type: shipped, DependsOn: []string{"db"}, Status: report.Present, Actions: []protocol.Action{{Name: "remove-container", Description: "remove " + hostile}}},
+		{Name: "db", Type: shipped, Status: report.Absent},
+		{Name: "cert", Type: "deployster/file", ReadOnly: true, Status: report.Skipped, Error: "only observed: left alone"},
+	}}
+	db := somePlan().Resources[2]
+	narrow := PlanOptions{Width: 80}
+	for name, write := range map[string]func(io.Writer) error{
+		"plan.txt": func(w io.Writer) error { return Plan(w, somePlan(), narrow) },
+		"plan.json": func(w io.Writer) error {
+			text := written(t, func(w io.Writer) error { return PlanJSON(w, somePlan()) })
+			assert.Equal(t, 1, strings.Count(text, "\n"), "it is one line")
+			var pretty bytes.Buffer
+			return errors.Join(json.Indent(&pretty, []byte(text), "", "  "), errOf(pretty.WriteTo(w)))
+		},
+		"question.txt": func(w io.Writer) error {
+			const keys, answer = "y/N/a/p/q/?", "n\n"
+			return errors.Join(
+				Question(w, runner.Question{Resource: "db", Type: shipped, Diff: db.Diff, Actions: db.Actions}, keys, PlanOptions{}), errOf(io.WriteString(w, answer)),
+				Question(w, runner.Question{Resource: "db", Type: shipped, Actions: db.Actions[:1]}, keys, PlanOptions{}), errOf(io.WriteString(w, answer)),
+				PlanQuestion(w, &report.Plan{}, "y/N", PlanOptions{}))
+		},
+		"plan-destroy.txt": func(w io.Writer) error { return PlanQuestion(w, destroy, "y/N", narrow) },
+		"drift.txt":        func(w io.Writer) error { return Drift(w, someDrift(), DriftOptions{PlanOptions: narrow}) },
+		"drift-verbose.txt": func(w io.Writer) error {
+			return Drift(w, someDrift(), DriftOptions{PlanOptions: narrow, Ignored: true})
+		},
+		"drift-all.txt": func(w io.Writer) error {
+			return Drift(w, someDrift(), DriftOptions{PlanOptions: PlanOptions{Width: 80, All: true}})
+		},
+		"drift.ndjson": func(w io.Writer) error {
+			j := NewJSON(w, "drift", "1.2.3")
+			j.Drift(someDrift())
+			return j.Close()
+		},
+	} {
+		golden(t, name, written(t, write))
+	}
+	assert.Equal(t, "No drift: 0 as configured.", DriftSummary(&report.Drift{}))
+	ignoring := &report.Drift{Resources: []report.ResourceDrift{{Status: report.Valid, Ignored: make([]diff.Change, 2)}}}
+	assert.Equal(t, "No drift: 1 as configured, 2 differences ignored.", DriftSummary(ignoring))
+}
+
+// What does not change is only counted, unless all is asked for.
+func TestAPlanListsWhatChanges(t *testing.T) {
+	p := &report.Plan{}
+	for i := range 1000 {
+		p.Resources = append(p.Resources, report.ResourcePlan{Name: fmt.Sprintf("r%d", i), Type: "t", Status: report.Valid})
+	}
+	p.Resources[500].Status = report.Stale
+	for all, want := range map[bool]int{false: 2, true: 1001} {
+		text := planned(t, p, PlanOptions{All: all})
+		assert.Equal(t, want, strings.Count(text, "\n"), "lines, all=%v", all)
+		assert.Contains(t, text, "+ r500")
+		assert.True(t, strings.HasSuffix(text, "Plan: 1 to change, 999 unchanged.\n"), text)
+	}
+}
+
+func TestPlanSummary(t *testing.T) {
+	for _, test := range []struct{ name, want string }{
+		{"VVV", "Plan: 0 to change, 3 unchanged."},
+		{"SSVVVU", "Plan: 2 to change, 3 unchanged, 1 known after apply."},
+		{"FK", "Plan: 0 to change, 0 unchanged, 1 failed, 1 skipped."},
+	} {
+		statuses := map[rune]report.Status{
+			'V': report.Valid, 'S': report.Stale, 'U': report.Unknown, 'F': report.Failed, 'K': report.Skipped,
+		}
+		var p report.Plan
+		for _, c := range test.name {
+			p.Resources = append(p.Resources, report.ResourcePlan{Status: statuses[c]})
+		}
+		assert.Equal(t, test.want, PlanSummary(&p), test.name)
+	}
+}
+
+// What is cut in a plan and in a report of drift is there whole on request,
+// however long it is.
+func TestLongTextsAreWholeOnRequest(t *testing.T) {
+	long, last := strings.Repeat("x", 3*terminal.MaxText)+"end", "the last line"
+	diff := []diff.Change{
+		{Path: "long", Op: diff.Add, New: long},
+		{Path: "many", Op: diff.Modify, Old: "one\ntwo", New: strings.Repeat("line\n", 100) + strings.Repeat("y", 2*terminal.MaxText) + last},
+	}
+	opts := PlanOptions{Width: 80, Full: true}
+	for name, show := range map[string]func(io.Writer) error{
+		"plan": func(w io.Writer) error {
+			return Plan(w, &report.Plan{Resources: []report.ResourcePlan{{Name: "a", Type: "t", Status: report.Stale, Diff: diff}}}, opts)
+		},
+		"question": func(w io.Writer) error { return Question(w, runner.Question{Resource: "a", Diff: diff}, "y/N", opts) },
+		"drift": func(w io.Writer) error {
+			return Drift(w, &report.Drift{Resources: []report.ResourceDrift{{Name: "a", Type: "t", Status: report.Stale, Diff: diff}}}, DriftOptions{PlanOptions: opts})
+		},
+	} {
+		text := written(t, show)
+		if !strings.Contains(text, long) || !strings.Contains(text, last) || strings.Contains(text, "--full") {
+			t.Errorf("the %s is not whole: %d bytes", name, len(text))
+		}
+	}
+}
+
+func TestLongTextsAreCut(t *testing.T) {
+	long := strings.Repeat("x", 10_000)
+	many := strings.Repeat("line\n", 10_000)
+	text := planned(t, &report.Plan{Resources: []report.ResourcePlan{{Name: "a", Type: "t", Status: report.Stale, Exists: true, Diff: []diff.Change{
+		{Path: "long", Op: diff.Modify, Old: "", New: long},
+		{Path: "many", Op: diff.Modify, Old: "one\ntwo", New: many},
+	}}}}, PlanOptions{Width: 80})
+	assert.LessOrEqual(t, strings.Count(text, "\n"), 40)
+	assert.LessOrEqual(t, len(text), 4_000)
+	assert.Contains(t, text, "… and 9981 more lines")
+}
+
+func TestWritingFails(t *testing.T) {
+	for name, write := range map[string]func() error{
+		"plan":     func() error { return Plan(&broken{}, somePlan(), PlanOptions{}) },
+		"json":     func() error { return PlanJSON(&broken{}, somePlan()) },
+		"question": func() error { return Question(&broken{}, runner.Question{}, "y/N", PlanOptions{}) },
+		"once":     func() error { return PlanQuestion(&broken{}, somePlan(), "y/N", PlanOptions{}) },
+	} {
+		assert.Error(t, errors.Unwrap(write()), name)
+	}
+}
+
+func TestSavedPlan(t *testing.T) {
+	plan := &report.Plan{Run: run, Resources: []report.ResourcePlan{{
+		Name: "db", Type: shipped, Status: report.Stale, Exists: true,
+		Diff: []diff.Change{{Path: "label", Op: diff.Remove, Old: "x"}},
+	}}}
+	var out bytes.Buffer
+	require.NoError(t, SavedPlan(&out, "web.plan: plan of "+hostile, plan, PlanOptions{}))
+	origin, rest, _ := strings.Cut(out.String(), "\n")
+	if origin != "web.plan: plan of "+clean(hostile) || !strings.Contains(rest, `- label  "x"`) || !strings.Contains(rest, "Plan: 1 to change") {
+		t.Errorf("got\n%q", out.String())
+	}
+	out.Reset()
+	lines := NewJSON(&out, "plan", "1.2.3")
+	lines.SavedPlan("web.plan", "sha256:1", start)
+	if err := lines.Close(); err != nil || !strings.Contains(out.String(), `{"type":"saved-plan","file":"web.plan","digest":"sha256:1","created_at":`) {
+		t.Errorf("%v: %s", err, out.String())
+	}
+}
+
+// A type with a long name leaves the columns as they are: its end, which tells
+// most, is shown.
+func TestLongNamesOfTypesKeepTheColumns(t *testing.T) {
+	const long = "registry.example.com:5000/platform/team-infrastructure/deployster-gcp-vm:2.14.1"
+	resources := []report.ResourcePlan{
+		{Name: "www", Type: long, Status: report.Valid}, {Name: "db", Type: "deployster/container", Status: report.Valid},
+		{Name: "a-resource-with-a-rather-long-name", Type: "deployster/file", Status: report.Valid},
+	}
+	var plan bytes.Buffer
+	require.NoError(t, Plan(&plan, &report.Plan{Resources: resources}, PlanOptions{All: true}))
+	events := []report.Event{{Kind: report.RunStarted}}
+	for _, r := range resources {
+		events[0].Resources = append(events[0].Resources, report.ResourceHeader{Name: r.Name, Type: r.Type})
+		events = append(events, report.Event{Kind: report.ResourceResolved, Resource: r.Name, Status: report.Valid})
+	}
+	for name, text := range map[string]string{"plan": plan.String(), "run": plainly(t, PlainOptions{All: true}, events...)} {
+		columns := map[int]bool{}
+		for _, line := range strings.Split(text, "\n") {
+			if i := strings.LastIndex(strings.ToLower(line), "valid"); i >= 0 {
+				columns[ansi.StringWidth(line[:i])] = true
+			}
+		}
+		require.Len(t, columns, 1)
+		assert.Contains(t, text, "infrastructure/deployster-gcp-vm:2.14.1", "%s: statuses begin at", name)
+	}
+}
+
+// removed is a destroy of front-net, db and api, of which db was gone already.
+func removed() []report.Event {
+	remove := &protocol.Action{Name: "remove-container", Description: `remove container "api"`}
+	return []report.Event{
+		started("destroy"),
+		{Kind: report.Working, Time: at(0), Resource: "db", Action: "state"},
+		{Kind: report.StateRead, Time: at(.2), Resource: "db"},
+		{Kind: report.ResourceSkipped, Time: at(.2), Resource: "smoke", Error: "only observed: left alone"},
+		{Kind: report.ResourceStarted, Time: at(.3), Resource: "api"},
+		{Kind: report.ResourceResolved, Time: at(.5), Resource: "api", Status: report.Present, Actions: []string{"remove-container"}},
+		{Kind: report.ActionStarted, Time: at(.5), Resource: "api", Action: "remove-container", Attempt: 1, Plan: remove},
+		{Kind: report.ActionFinished, Time: at(1.5), Resource: "api", Action: "remove-container", Attempt: 1, Exit: code(0), Duration: span(1)},
+		{Kind: report.ResourceDestroyed, Time: at(1.6), Resource: "api", Status: report.Absent},
+		{Kind: report.ResourceFinished, Time: at(1.6), Resource: "api", Status: report.Destroyed, Duration: span(1.3)},
+		{Kind: report.ResourceResolved, Time: at(1.7), Resource: "db", Status: report.Absent, Data: map[string]string{"by": "log"}},
+		{Kind: report.ResourceFinished, Time: at(1.7), Resource: "db", Status: report.Absent, Duration: span(.1)},
+		{Kind: report.ResourceResolved, Time: at(1.8), Resource: "front-net", Status: report.Absent},
+		{Kind: report.ResourceFinished, Time: at(1.8), Resource: "front-net", Status: report.Absent, Duration: span(.1)},
+		{Kind: report.RunFinished, Time: at(2), Duration: span(2), Counts: report.Counts{Changed: 1, Unchanged: 2, Skipped: 1}},
+	}
+}
+
+func TestADestroyInLines(t *testing.T) {
+	golden(t, "plain-destroy.txt", plainly(t, PlainOptions{}, removed()...))
+}
+
+// What is removed waits for what depends on it, and is shown in that order.
+func TestADestroyWaitsTheOtherWayRound(t *testing.T) {
+	b := newBoard()
+	for _, e := range removed()[:4] {
+		b.fold(e)
+	}
+	var rows []string
+	for _, r := range b.rows {
+		rows = append(rows, r.name+": "+b.status(r))
+	}
+	want := "smoke: skipped: only observed: left alone\napi: waits for smoke\ndb: waits for api\nfront-net: waits for api"
+	assert.Equal(t, want, strings.Join(rows, "\n"))
+}
+
+func someDrift() *report.Drift {
+	return &report.Drift{Run: run, Resources: []report.ResourceDrift{
+		{Name: "front-net", Type: network, Status: report.Valid, Unmatched: []string{"subnet", "lables." + hostile}},
+		{Name: "db", Type: shipped, Status: report.Stale,
+			Diff:    []diff.Change{{Path: "image", Op: diff.Modify, Old: "postgres:15", New: "postgres:16 " + hostile}},
+			Ignored: []diff.Change{{Path: "labels.build", Op: diff.Modify, Old: 1, New: 2}}},
+		{Name: "cache", Type: shipped, Status: report.Valid, Ignored: []diff.Change{{Path: "image", Op: diff.Add, New: "redis"}}},
+		{Name: "opaque", Type: "acme/vm", Status: report.Stale},
+		{Name: "lost", Type: "deployster/file", Status: report.Stale, Missing: true},
+		{Name: "broken", Type: "acme/vm", Status: report.Failed, Error: "state exited with 9:\n" + hostile},
+		{Name: "after", Type: "deployster/file", DependsOn: []string{"broken", "lost"}, Status: report.Unknown, Because: []string{"broken", "lost"}},
+		{Name: "last", Type: "deployster/file", DependsOn: []string{"after"}, Status: report.Unknown, Because: []string{"after"}},
+		{Name: "late", Type: "deployster/file", Status: report.Skipped, Error: "the run was interrupted"},
+	}}
 }
