@@ -115,7 +115,6 @@ func (p page) blocks(t *testing.T) []block {
 	return blocks
 }
 
-// TestEveryCommandIsTested finds commands in blocks that no test runs.
 func TestEveryCommandIsTested(t *testing.T) {
 	run := map[string][]string{} // by page
 	for _, p := range pages(t) {
@@ -300,7 +299,6 @@ var (
 	helpFlag    = regexp.MustCompile(`(?m)^ +(?:-[a-z], )?(--[a-z-]+)`)
 )
 
-// TestEveryFlagIsDocumented holds the page of the command line against its help.
 func TestEveryFlagIsDocumented(t *testing.T) {
 	program := must.Get(binary())(t)
 	page := must.Get(os.ReadFile("cli.md"))(t)

@@ -472,7 +472,6 @@ func TestTheDraftOfASchemaThatNamesNoneIsFound(t *testing.T) {
 	}
 }
 
-// A guess that would ignore a part of the schema is not made.
 func TestADraftThatWouldIgnoreKeywordsIsNotAssumed(t *testing.T) {
 	for text, want := range map[string]string{
 		`{"properties": {"a": {"$ref": "#s"}, "c": {"const": 1}}, "definitions": {"s": {"id": "#s"}}}`:                  `it is valid in draft 04, where "const" would be ignored: name the draft that is meant with $schema`,

@@ -394,7 +394,6 @@ func TestAReplayIsRefused(t *testing.T) {
 	assert.Equal(t, 1, s.approvals(), "approvals are recorded")
 }
 
-// Two replicas receive the same request at the same time, many times: it counts once.
 func TestAReplayAtTheSameTimeCountsOnce(t *testing.T) {
 	s := newSite(t, 3)
 	_, _, second := s.replica()

@@ -113,7 +113,6 @@ func TestAnObservedRevisionIsApprovedBySignature(t *testing.T) {
 	}
 }
 
-// A request that was recorded is refused ever after, whatever became of the pipeline.
 func TestAReplayOfAnObservedRevisionIsRefused(t *testing.T) {
 	s := promoting(t, 1)
 	f := s.ofShop("prod", "2.0")
@@ -206,7 +205,6 @@ func TestSignedRequestsOfObservedRevisionsThatMakeNoSenseAreToldWhy(t *testing.T
 	}
 }
 
-// An approval counts for the time that the stage says.
 func TestAnApprovalOfAnObservedRevisionExpires(t *testing.T) {
 	s := promoting(t, 2)
 	s.answers(s.ofShop("prod", "2.0"), http.StatusCreated, "")
@@ -221,7 +219,6 @@ func observed(all approval.Pipelines, p *promotion.State) promotion.Observed {
 	return promotions.Observe(all.Environments, p, nil)
 }
 
-// An approval of a revision that has not come yet is refused, and not taken when it has.
 func TestWhatWasRefusedOfAnObservedRevisionIsNotTakenLater(t *testing.T) {
 	s := promoting(t, 1)
 	s.deploy("dev", "3.0")

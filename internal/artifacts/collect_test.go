@@ -137,7 +137,6 @@ func wantNothingHalf(t *testing.T, dir string) {
 	assert.True(t, err == nil && len(left) == 0, "left are %v, %v", left, err)
 }
 
-// What made a directory, when and in what order does not matter.
 func TestTheDigestIsThatOfTheContent(t *testing.T) {
 	s, _ := newStore(t)
 	digest := collect(t, s, write(t, toolchain)).Digest

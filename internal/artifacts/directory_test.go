@@ -136,7 +136,6 @@ func layerOrNothing(store, digest string) string {
 	return ""
 }
 
-// Whatever byte of a layer is another, that is found.
 func TestEveryByteOfALayerCounts(t *testing.T) {
 	s, store := newStore(t)
 	digest := collect(t, s, write(t, map[string]string{"a/b!": "program", "c": "-> a/b"})).Digest

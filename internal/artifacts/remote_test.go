@@ -355,7 +355,6 @@ func digestOfLayer(t *testing.T, layer artifacts.Layer) string {
 	return digest
 }
 
-// An altered layer is not sent as if it were whole.
 func TestAnAlteredArtifactIsNotSent(t *testing.T) {
 	s, dir := newStore(t)
 	a := collect(t, s, write(t, files))
@@ -371,7 +370,6 @@ func TestAnAlteredArtifactIsNotSent(t *testing.T) {
 	assert.True(t, errors.Is(err, artifacts.ErrMissing), "one that is not there is opened: %v", err)
 }
 
-// Who is about to name an artifact has it stay, however long ago it was stored.
 func TestAnArtifactThatIsAboutToBeNamedStays(t *testing.T) {
 	s, dir := newStore(t)
 	named, left := collect(t, s, write(t, files)), collect(t, s, write(t, map[string]string{"other": ""}))

@@ -406,7 +406,6 @@ func TestSecretsOfStatesAreNotShown(t *testing.T) {
 	}
 }
 
-// What images of 2018 say keeps to the protocol as it is today.
 func TestTypesOf2018KeepToTheProtocol(t *testing.T) {
 	w := write(t, "python", "", "")
 	text := strings.ReplaceAll(read(t, filepath.Join("testdata", "type2018.py")), "/plug/root", w.plug)

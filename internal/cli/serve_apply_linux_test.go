@@ -258,7 +258,6 @@ func (c asker) asked(t *testing.T, before func(), answer string, args ...string)
 	})
 }
 
-// Whoever says yes to a plan gets that, and nothing else.
 func TestAPlanOfAServerIsApplied(t *testing.T) {
 	t.Parallel()
 	s, server, far := applySite(t, newSite)

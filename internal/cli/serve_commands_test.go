@@ -256,7 +256,6 @@ func TestEveryCommandGoesThroughAServerOrSaysThatItDoesNot(t *testing.T) {
 	}
 }
 
-// What does not go through a server is documented.
 func TestWhatIsRefusedThroughAServerIsDocumented(t *testing.T) {
 	t.Parallel()
 	text := must.Get(os.ReadFile("../../docs/server.md"))(t)

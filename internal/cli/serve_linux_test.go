@@ -151,7 +151,6 @@ func (r *run) address(t *testing.T) string {
 	return ""
 }
 
-// What happens is told by the rules of a file: what waits for approval, and what has finished.
 func TestAServerTellsWhatHappens(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, "  a: {type: ONE-SHOT, config: {value: one}}")

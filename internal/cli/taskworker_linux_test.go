@@ -188,7 +188,6 @@ func hears(t *testing.T, changes <-chan struct{}, n int, what string) {
 	}
 }
 
-// What becomes of the container of a task is told as it happens, and seen.
 func TestATaskIsWatchedAndSeen(t *testing.T) {
 	w := newWebs(t)
 	one := w.revision(1)

@@ -255,7 +255,6 @@ func TestQuestions(t *testing.T) {
 	}
 }
 
-// What a terminal has no room for is cut, and says how it is shown whole.
 func TestValuesAreShownWholeWhereThatIsAskedFor(t *testing.T) {
 	t.Parallel()
 	long := strings.Repeat("abcdefghij", 20)

@@ -116,7 +116,6 @@ func (b both) InProgress(ctx context.Context, t deploylog.Target) ([]deploylog.E
 }
 func (b both) Locked(name string) (bool, error) { return b.read.Locked(name) }
 
-// What the suite of stores demands holds through a server, too.
 func TestAServerReadsAsItsStoreDoes(t *testing.T) {
 	logtest.Run(t, func(tb testing.TB) logtest.Store {
 		memory := logtest.NewMemory()
@@ -158,7 +157,6 @@ func TestObjectsAreKeptAndReadThroughAServer(t *testing.T) {
 	assert.Error(t, wrong.Keep(strings.Repeat("0", 64), []byte("another text")), "a content is kept under the digest of another one")
 }
 
-// A server that is not to be trusted does not get an object taken for another one.
 func TestAnObjectThatIsAnotherOneIsRefused(t *testing.T) {
 	c := connect(t, func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("altered")) })
 	assert.Error(t, errOf(objects.Via(c.Objects()).Load(objects.Hash([]byte("a text")))))
@@ -234,7 +232,6 @@ func TestMoreThanThereIsIsNotReadOn(t *testing.T) {
 	}
 }
 
-// A command whose answer was cut off is sent again, and recorded once.
 func TestACommandOutlivesACutConnection(t *testing.T) {
 	log := logtest.NewMemory().Open()
 	require.NoError(t, errOf(log.Append(t.Context(), definedPipeline())))
@@ -268,7 +265,6 @@ func definedPipeline() deploylog.Event {
 	}
 }
 
-// An address is that of a server however it is written, and no other one is.
 func TestAServerIsItselfHoweverItIsWritten(t *testing.T) {
 	for _, c := range []struct {
 		one, other string
@@ -291,7 +287,6 @@ func TestAServerIsItselfHoweverItIsWritten(t *testing.T) {
 	}
 }
 
-// Who is known by a certificate shows it to the server that asks for one.
 func TestACertificateIsShown(t *testing.T) {
 	key := must.Get(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))(t)
 	of := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "ada"}, NotAfter: time.Now().Add(time.Hour)}
@@ -380,7 +375,6 @@ func (c counted) Read(ctx context.Context, f deploylog.Filter) iter.Seq2[deployl
 	}
 }
 
-// Who reads a long log through a server is not sent all of it, and is told the same.
 func TestALongLogIsNotReadWholeThroughAServer(t *testing.T) {
 	log := longLog(t, 4, 6000)
 	through := counted{open(t, serve(t, log, objects.Store{})), &atomic.Int64{}}
@@ -451,7 +445,6 @@ func TestASnapshotThatIsOfNoUseCostsTimeAlone(t *testing.T) {
 	}
 }
 
-// What comes slowly is received, however long it takes; what does not come is not waited for.
 func TestWhatMakesProgressIsNotCutOff(t *testing.T) {
 	const idle = 5 * time.Second
 	content, stalls := bytes.Repeat([]byte("x"), 14), make(chan struct{})

@@ -201,7 +201,6 @@ func run(t *testing.T, args ...string) string {
 	return text
 }
 
-// A connection that is cut is taken up again behind what was received, also in the middle of a line.
 func TestARunIsFollowedOverConnectionsThatAreCut(t *testing.T) {
 	var asked atomic.Int64
 	c := connect(t, func(w http.ResponseWriter, r *http.Request) {
@@ -223,7 +222,6 @@ func TestARunIsFollowedOverConnectionsThatAreCut(t *testing.T) {
 	assert.True(t, err == nil && end.Outcome == "succeeded" && slices.Equal(got, []int64{1, 4, 45}), "%v, %+v, %v", got, end, err)
 }
 
-// A server may be restarted while what a run carries is sent to it.
 func TestAnObjectIsSentAgainWhenTheConnectionIsCut(t *testing.T) {
 	var sent atomic.Int64
 	c := connect(t, func(w http.ResponseWriter, r *http.Request) {
@@ -239,7 +237,6 @@ func TestAnObjectIsSentAgainWhenTheConnectionIsCut(t *testing.T) {
 	}
 }
 
-// Nobody is kept waiting for a run that a server refuses to show, or does not know.
 func TestWhatIsNoRunIsNotFollowed(t *testing.T) {
 	for name, answer := range map[string]http.HandlerFunc{
 		"refused": func(w http.ResponseWriter, _ *http.Request) {
@@ -291,7 +288,6 @@ func TestARunIsFoundBehindALoadBalancer(t *testing.T) {
 	assert.NoError(t, c.StopRun(t.Context(), "01JZ"))
 }
 
-// While servers are restarted, a load balancer says that it reaches none.
 func TestALoadBalancerThatReachesNoServerIsAskedAgain(t *testing.T) {
 	var asked atomic.Int64
 	answers := map[string]string{

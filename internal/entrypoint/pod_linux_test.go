@@ -135,7 +135,6 @@ func TestTheShimOfAPodSaysWhyThereIsNoProgram(t *testing.T) {
 	assert.Error(t, err, "a program ran that was not to")
 }
 
-// However what a shim says is cut into pieces, it is taken apart into the same messages.
 func TestMessagesArriveHoweverTheyAreCut(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var all []byte

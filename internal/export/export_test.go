@@ -124,7 +124,6 @@ func spans(t testing.TB, log deploylog.Log, f export.Filter) []span {
 	return all
 }
 
-// Who exports one deployment gets the runs of its steps, and nothing else.
 func TestADeploymentIsExportedWithItsRuns(t *testing.T) {
 	var names []string
 	for _, s := range spans(t, story(t), export.Filter{Deployment: "D"}) {

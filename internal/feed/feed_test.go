@@ -158,7 +158,6 @@ func TestNoMoreIsKeptThanMayBe(t *testing.T) {
 	})
 }
 
-// What cannot be read ends all who follow, and whoever comes next tries again.
 func TestALogThatFailsEndsWhoFollowsAndNobodyElse(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		log, f := newFeed(0, 0)
@@ -184,7 +183,6 @@ func TestALogThatFailsEndsWhoFollowsAndNobodyElse(t *testing.T) {
 	})
 }
 
-// Who leaves while others come and go takes nobody's reader away.
 func TestWhoComesAndGoesDisturbsNobody(t *testing.T) {
 	log, f := newFeed(16, 0)
 	const events = 400

@@ -138,7 +138,6 @@ func TestWhoWatchesAnObjectIsToldWhatItIs(t *testing.T) {
 	w.gone()
 }
 
-// One watch serves all that is of a kind in a namespace, and ends with the last of it.
 func TestThereIsOneWatchForAll(t *testing.T) {
 	w, s := reaching(t)
 	s.Put("kustomizations/flux/a", `{"is": "a"}`)
@@ -305,7 +304,6 @@ func TestWhatIsNoAPIServerIsUnknown(t *testing.T) {
 	w.gone()
 }
 
-// An event that is of no object says nothing of any.
 func TestAnEventWithoutANameIsOfNoObject(t *testing.T) {
 	w := newWorld(t)
 	for name, event := range map[string]string{

@@ -91,7 +91,6 @@ func TestASocketIsReplacedOnlyWhereNobodyListens(t *testing.T) {
 	assert.True(t, string(text) == "text", "the file holds %q: %v", text, err)
 }
 
-// A server that ends removes no socket but its own.
 func TestASocketOfAnotherOneStays(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "s")
 	former := open(t, listen.Options{Sockets: []string{path}})[0]

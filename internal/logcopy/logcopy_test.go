@@ -117,7 +117,6 @@ func beside(t *testing.T) logcopy.Beside {
 	return logcopy.Beside{Objects: objects.In(filepath.Join(dir, "objects"), nil), Documents: protected.New(filepath.Join(dir, "protected"))}
 }
 
-// What events name goes along, and nothing else; once more is no harm.
 func TestWhatEventsNameIsCopiedAsWell(t *testing.T) {
 	from, to := beside(t), beside(t)
 	named, err := from.Objects.Keep([]byte("named"))
@@ -154,7 +153,6 @@ func (closed) Keep(string, []byte) error   { return fs.ErrPermission }
 func (closed) Salt() ([]byte, error)       { return nil, fs.ErrPermission }
 func (closed) String() string              { return "a closed place" }
 
-// What may not be read is left out; what may not be written is a failure.
 func TestWhatMayNotBeReadIsLeftOut(t *testing.T) {
 	open := beside(t)
 	shut := logcopy.Beside{Objects: objects.Via(closed{}), Documents: protected.Via(closed{})}

@@ -27,7 +27,6 @@ func answer(t *testing.T, h http.Handler) string {
 	return w.Body.String()
 }
 
-// What the log says is read when it is asked for, whoever recorded it.
 func TestMetricsFollowTheLog(t *testing.T) {
 	log := must.Get(sqlite.Open(t.Context(), filepath.Join(t.TempDir(), "log.db"), sqlite.Options{}))(t)
 	defer log.Close()
@@ -75,7 +74,6 @@ func TestMetricsOfPromotion(t *testing.T) {
 	}
 }
 
-// A log that cannot be read is an error of the answer, and not a world without anything in it.
 func TestMetricsOfALogThatCannotBeReadAreNone(t *testing.T) {
 	log := must.Get(sqlite.Open(t.Context(), filepath.Join(t.TempDir(), "log.db"), sqlite.Options{}))(t)
 	m := metrics.New(log, "1.2.3", time.Now)

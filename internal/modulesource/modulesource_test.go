@@ -210,7 +210,6 @@ func TestWhatLeadsOutOfAModuleIsNotFetched(t *testing.T) {
 	}
 }
 
-// A repository that is fetched runs nothing.
 func TestNoHookIsRun(t *testing.T) {
 	r := newRepository(t)
 	marker := filepath.Join(t.TempDir(), "ran")

@@ -92,7 +92,6 @@ func (s *site) status() notification.Status {
 	return all[0]
 }
 
-// What is in the log already when a rule is new is not told; what comes while nobody runs is.
 func TestARuleTellsWhatComesAfterItCameAlsoWhileNobodyRan(t *testing.T) {
 	s := newSite(t)
 	s.append("pipeline/shop", "pipeline-failed")
@@ -117,7 +116,6 @@ func TestARuleTellsWhatComesAfterItCameAlsoWhileNobodyRan(t *testing.T) {
 	assert.True(t, got.Delivered == 3 && got.Through == third && got.Active && len(got.Abandoned) == 0, "%+v", got)
 }
 
-// Who is killed between the telling and its event tells again, with the same id.
 func TestWhatWasToldIsToldAgainAfterAKill(t *testing.T) {
 	s := newSite(t)
 	end := s.run(team)
@@ -174,7 +172,6 @@ func TestWhatCannotBeToldIsPutAside(t *testing.T) {
 	assert.True(t, len(got.Abandoned) == 0 && got.Delivered == 2, "%+v", got)
 }
 
-// A rule that was taken out of the file and comes back begins with what comes then.
 func TestARuleThatComesBackBeginsAnew(t *testing.T) {
 	s := newSite(t)
 	end := s.run(team)
@@ -193,7 +190,6 @@ func TestARuleThatComesBackBeginsAnew(t *testing.T) {
 	_ = end()
 }
 
-// Of two notifiers on a log one tells; when it has ended the other does.
 func TestOneOfSeveralTells(t *testing.T) {
 	s := newSite(t)
 	first := s.run(team)
@@ -294,7 +290,6 @@ func TestWhatIsToldOfWhat(t *testing.T) {
 	}
 }
 
-// Who holds, or rejects, says why, and that is told with it.
 func TestWhyPromotionsAreHeldIsTold(t *testing.T) {
 	s := newSite(t)
 	end := s.run(notification.Rule{Name: "team", On: []notification.Kind{notification.Held, notification.Failed}, Of: []string{"pipeline/shop"}})

@@ -44,7 +44,6 @@ func file(t *testing.T, text string) string {
 	return path
 }
 
-// What is signed is verified by another program of the same standard.
 func TestAWebhookIsSigned(t *testing.T) {
 	const key = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
 	verifier, err := standardwebhooks.NewWebhook(key)
@@ -130,7 +129,6 @@ func TestACommandMayLeaveSomethingRunning(t *testing.T) {
 	}
 }
 
-// A command that takes too long ends with all that it has started.
 func TestWhatACommandStartedEndsWithIt(t *testing.T) {
 	pipe := filepath.Join(t.TempDir(), "pipe")
 	require.NoError(t, syscall.Mkfifo(pipe, 0o600))
@@ -215,7 +213,6 @@ func TestALetterIsSent(t *testing.T) {
 	}
 }
 
-// A server that never comes to an end takes no more than it may.
 func TestAMailServerThatSaysTooMuchIsNotHeard(t *testing.T) {
 	for _, endless := range []string{"220 " + strings.Repeat("x", 60_000), strings.Repeat("220-more\r\n", 6000)} {
 		e := speak(t, func(c net.Conn, _ *bufio.Reader) {
@@ -258,7 +255,6 @@ func TestAPasswordThatAServerRepeatsIsNotTold(t *testing.T) {
 	assert.True(t, err != nil && strings.Contains(err.Error(), "is empty"), "%v", err)
 }
 
-// What is held says why, whatever holds it.
 func TestWhatIsHeldIsToldWithItsReason(t *testing.T) {
 	for target, name := range map[deploylog.Target]string{
 		"environment/shop/prod": envrecord.HostsHeld, "environment/shop/test": envrecord.EnvironmentPaused, "host-group/shop/all": record.MembersHeld, "pipeline/shop": record.PipelinePaused,
@@ -305,7 +301,6 @@ func certificate(t *testing.T, name string, ends time.Time) tls.Certificate {
 	return tls.Certificate{Certificate: [][]byte{signed}, PrivateKey: key}
 }
 
-// A receiver whose certificate is wrong is told nothing, and the error says what to do.
 func TestAWrongCertificateIsExplained(t *testing.T) {
 	later := time.Now().Add(24 * time.Hour)
 	for name, tc := range map[string]struct {

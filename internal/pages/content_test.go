@@ -139,7 +139,6 @@ func hostilePaths() []string {
 	}
 }
 
-// Whatever things are called, and whatever their output, pages have it as text.
 func TestEverythingIsText(t *testing.T) {
 	s := hostile(t)
 	b := s.signedIn(identity.Admin)
@@ -221,7 +220,6 @@ var regexpRow = regexp.MustCompile(`<tr data-key="(\d+)">`)
 
 func regexpLink(rel string) *regexp.Regexp { return regexp.MustCompile(`href="([^"]+)" rel="` + rel) }
 
-// The log is read in pages, to its beginning and back, and each event is there once.
 func TestTheLogIsReadInPages(t *testing.T) {
 	s := newSite(t)
 	for i := range 30 {
@@ -331,7 +329,6 @@ func TestAJobIsShownWithItsLog(t *testing.T) {
 	}
 }
 
-// What is in the place of a log and is none is not shown, nor waited for.
 func TestWhatIsNoLogIsNotShown(t *testing.T) {
 	s := hostile(t)
 	b, log := s.signedIn(identity.Viewer), s.printed("packages-1", 1, 1)
@@ -388,7 +385,6 @@ func TestWorkersAreShownWithWhatTheyBuild(t *testing.T) {
 	assert.NotContains(t, b.shows(http.StatusOK, "busy</span>", fmt.Sprintf("/builds/base-1?at=%d", at)), "idle</span>")
 }
 
-// A job that was not built, for its artifact was there, leads to the one that built it.
 func TestAJobLeadsToTheOneWhoseArtifactItHas(t *testing.T) {
 	s := newSite(t)
 	g := s.building()
@@ -432,7 +428,6 @@ func (s *site) events(f deploylog.Filter) (all []deploylog.Event) {
 	return all
 }
 
-// A group that has not ended has on its page when it will have, by what its jobs took before.
 func TestAGroupIsShownWithItsForecast(t *testing.T) {
 	s := newSite(t)
 	workers, none := twoWorkers, errors.New("hosts.yaml:3: a host without a name")

@@ -189,7 +189,6 @@ func TestASessionIsACookieThatSaysNothing(t *testing.T) {
 	}
 }
 
-// A session is good for what its token is, and no longer than that.
 func TestASessionEndsWithItsToken(t *testing.T) {
 	s := newSite(t)
 	for name, end := range map[string]func(*browser){
@@ -233,7 +232,6 @@ func TestSigningInIsRefused(t *testing.T) {
 	assert.NotContains(t, s.browser().sends(http.StatusOK, "", "/sign-in", url.Values{"token": {"  " + token + "\n"}}), signInTitle)
 }
 
-// Where signing in leads to is a page of this server, whatever a link to it says.
 func TestSigningInLeadsNowhereElse(t *testing.T) {
 	s := newSite(t)
 	token := s.token(identity.Viewer)

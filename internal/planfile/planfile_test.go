@@ -162,7 +162,6 @@ func TestDecodeRefuses(t *testing.T) {
 	assert.ErrorContains(t, errOf(planfile.Decode(make([]byte, planfile.MaxSize+1))), "more than 64 MiB")
 }
 
-// A plan of a server is saved only where that would take it when it is applied.
 func TestAPlanThatNoServerTakesIsNotSaved(t *testing.T) {
 	f := some()
 	f.Server = "https://deploy.example"
@@ -176,7 +175,6 @@ func TestAPlanThatNoServerTakesIsNotSaved(t *testing.T) {
 	encoded(t, f) // here nobody has to take it
 }
 
-// Whatever single byte is another, is gone or is new, the file is refused.
 func TestAnyEditIsRefused(t *testing.T) {
 	whole := encoded(t, some())
 	rapid.Check(t, func(t *rapid.T) {

@@ -20,7 +20,6 @@ import (
 	"github.com/deployster-go/deployster/pipeline/record"
 )
 
-// Who sends a command says neither who they are, nor the ids of what begins.
 func TestWhatIsSentIsWhatArrives(t *testing.T) {
 	says := proposal.Says{By: "token ci", ID: "01A", Group: "g1"}
 	for _, c := range []struct {

@@ -98,7 +98,6 @@ func TestACommitIsADependency(t *testing.T) {
 	}
 }
 
-// The least that is known makes a statement with all that the forms require.
 func TestALittleIsEnough(t *testing.T) {
 	text, err := statement(t, provenance.Job{Artifact: digest("a"), Group: "base-7", Number: 1, Attempt: 1, Package: "make"}).JSON()
 	must(t, err)
@@ -254,7 +253,6 @@ func TestAnEnvelopeIsVerifiedByItsKeyAndNoOther(t *testing.T) {
 	}
 }
 
-// No byte of what is said may be another.
 func TestWhatIsAlteredInAnEnvelopeIsFound(t *testing.T) {
 	private, public := newKey(t, "Ed25519")
 	key, err := provenance.ReadPublicKey(public)

@@ -64,7 +64,6 @@ func TestADocumentOfDifferencesIsBounded(t *testing.T) {
 	assert.Equal(t, 1, b.LeftOut["differences"].Differences)
 }
 
-// What is shown and what is left out are together what there is.
 func TestNoLineOfADiffIsUncounted(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		lines := rapid.SliceOfN(rapid.IntRange(0, 70_000), 0, 30).Draw(t, "lengths")
@@ -141,9 +140,8 @@ func TestTheDocumentOfALargePipelineIsBounded(t *testing.T) {
 	}
 	assert.True(t, failed, "what failed is shown")
 	assert.Equal(t, 500, hosts, "hosts that are shown")
-	if after, err := json.Marshal(p.Rows[:3]); err != nil || string(after) != string(before) || len(p.Waiting[0].Hosts) != 300 {
-		t.Errorf("what was bounded is not what it was: %v", err)
-	}
+	after, err := json.Marshal(p.Rows[:3])
+	assert.True(t, err == nil && string(after) == string(before) && len(p.Waiting[0].Hosts) == 300, "what was bounded is not what it was: %v", err)
 	if all := Bound([]PipelineStatus{p}, true)[0]; len(all.Rows) != len(p.Rows) || len(all.Waiting) != 120 || all.LeftOut != nil || len(all.Rows[5].Revisions) != 60 {
 		t.Error("with all of it something is left out")
 	}
@@ -173,7 +171,6 @@ func checkRows(t *testing.T, rows []TargetRow) (hosts int) {
 	return hosts
 }
 
-// A small document is whole, and does not speak of what would be left out.
 func TestTheDocumentOfASmallPipelineIsWhole(t *testing.T) {
 	p := crowded(3, 20, 6)
 	p.Waiting = p.Waiting[:2]
@@ -202,11 +199,9 @@ func TestAnExplanationAndAPreviewAreBounded(t *testing.T) {
 	assert.Equal(t, environmentreason.AwaitsPromotion, shown[49].First.Code, "the most urgent reason")
 	require.Len(t, said, 100)
 	assert.Equal(t, effect.Refused, said[99].First.Effect)
-	document := b.In(map[string]any{})["left_out"]
-	assert.Equal(t, map[string]LeftOut{"reasons": {Entries: 80}, "changes": {Entries: 30}}, document, "they leave out")
+	assert.Equal(t, map[string]LeftOut{"reasons": {Entries: 80}, "changes": {Entries: 30}}, b.In(map[string]any{})["left_out"], "they leave out")
 }
 
-// What is kept of a list is in its order, is what it shows if nothing else is, and is counted.
 func TestTheMostUrgentOfAListAreKept(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		list := rapid.SliceOfN(rapid.IntRange(0, 3), 0, 30).Draw(t, "list")
@@ -301,9 +296,7 @@ func TestCausesThatDifferAreToldApart(t *testing.T) {
 				got = append(got, fmt.Sprint(a.Hosts))
 				text, err := json.Marshal(a)
 				var read struct{ Causes map[string]string }
-				if err != nil || json.Unmarshal(text, &read) != nil || len(read.Causes) != c.own {
-					t.Errorf("as JSON it is %s, %v", text, err)
-				}
+				assert.True(t, err == nil && json.Unmarshal(text, &read) == nil && len(read.Causes) == c.own, "as JSON it is %s, %v", text, err)
 				for _, r := range c.list {
 					_, host, _ := hostOf(r.Target)
 					assert.True(t, c.own <= 0 || read.Causes[host] == r.Cause, "the cause of %s is lost in %s", host, text)

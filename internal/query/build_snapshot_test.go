@@ -92,7 +92,6 @@ func buildAnswers(tb testing.TB, log deploylog.Log, until int64) (all []any, b *
 	return []any{b.Head(), b.last, b.Groups(), status, summary, jobs, why}, b
 }
 
-// What was built once is not read again, whoever asks.
 func TestALongHistoryOfBuildGroupsIsNotReadAgain(t *testing.T) {
 	dir := t.TempDir()
 	groupsBuilt(t, openFile(t, dir), 3, 800)

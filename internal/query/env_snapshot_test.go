@@ -25,7 +25,6 @@ func environmentAnswers(tb testing.TB, log deploylog.Log, until int64) (all []an
 	return []any{e.Head(), e.last, e.List(""), status, why, revision, e.Orphans("")}, e
 }
 
-// What was done once is not read again, whoever asks.
 func TestALongHistoryOfEnvironmentsIsNotReadAgain(t *testing.T) {
 	dir := t.TempDir()
 	large(t, openFile(t, dir), 20, 20)

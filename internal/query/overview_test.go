@@ -13,6 +13,7 @@ import (
 	"github.com/deployster-go/deployster/control/runs"
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/engine/enginetest"
+	"github.com/deployster-go/deployster/internal/must"
 	"github.com/deployster-go/deployster/pipeline"
 	"github.com/deployster-go/deployster/pipeline/deployment"
 	"github.com/deployster-go/deployster/pipeline/record"
@@ -84,17 +85,15 @@ func TestADeletedPipelineLeavesNothingToOneOfItsName(t *testing.T) {
 	assert.NotContains(t, o.failed, step{"A", "host/p/g/h", "host-deployed"}, "what was deleted")
 }
 
-// What is worked on is what runs say of themselves.
 func TestARunTellsWhichStepItWorksOn(t *testing.T) {
 	log := logOf(t)
 	all := NewPipelines(log, time.Now)
 	o := all.overview
 	workOn := func(at step) []stepRun { return all.working(func(s step) bool { return s == at }) }
 	begin := func(id string) *runs.Run {
-		r, err := runs.Begin(t.Context(), runs.Options{
+		r := must.Get(runs.Begin(t.Context(), runs.Options{
 			Log: log, Engine: &enginetest.Fake{}, ID: id, Target: "run/web.yaml", Revision: "1", OrphanTimeout: time.Minute, Notice: func(string) {},
-		})
-		require.NoError(t, err)
+		}))(t)
 		return r
 	}
 	record := func(r *runs.Run, e report.Event) {
@@ -186,7 +185,6 @@ func overviewOf(t *testing.T, lines []string) (deploylog.Log, *overview) {
 	return log, o
 }
 
-// A revision that was released before a rollback and comes after it is what is there.
 func TestWhatComesAfterARollbackIsTheLatest(t *testing.T) {
 	const rollback = `{"rollback":{"stage":"s","target":"stage/p/s","original":"41"}}`
 	history := []string{

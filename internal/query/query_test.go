@@ -148,9 +148,7 @@ func TestTheLatestOfATargetAgreesWithTheListOfPipelines(t *testing.T) {
 			assert.Equal(t, c.open, len(rows[0].InProgress) == 1)
 			for _, target := range []deploylog.Target{"pipeline/web", "stage/web/beta"} {
 				l, err := LatestOf(t.Context(), log, target)
-				if err != nil || len(l.InProgress) == 1 != c.open || l.Failed == nil {
-					t.Errorf("the latest of %s is %+v, %v", target, l, err)
-				}
+				assert.True(t, err == nil && len(l.InProgress) == 1 == c.open && l.Failed != nil, "the latest of %s is %+v, %v", target, l, err)
 			}
 		})
 	}

@@ -185,7 +185,6 @@ func answers(t rapid.TB, log deploylog.Log, until int64) map[string]any {
 	return all
 }
 
-// Whoever begins with a snapshot, made of one before, gives the same answers.
 func TestASnapshotGivesTheSameAnswers(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p := newPlant(t)
@@ -209,7 +208,6 @@ func TestASnapshotGivesTheSameAnswers(t *testing.T) {
 	})
 }
 
-// A long history is read once, and of what is kept of it a second command needs little.
 func TestALongHistoryIsNotReadAgain(t *testing.T) {
 	dir := t.TempDir()
 	large(t, openFile(t, dir), 20, 20)
@@ -368,7 +366,6 @@ func TestASchedulerDecidesTheSameWithASnapshot(t *testing.T) {
 	})
 }
 
-// The next scheduler reads what has changed, and not all that ever happened.
 func TestASchedulerDoesNotReadALongHistoryAgain(t *testing.T) {
 	dir := t.TempDir()
 	large(t, openFile(t, dir), 20, 20)

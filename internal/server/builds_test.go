@@ -129,7 +129,6 @@ func (y *yard) put(status int, says, who, digest string, layer artifacts.Layer, 
 	expect(y.T, status, says, "PUT", y.url+"/v1/artifacts/"+digest+"?layer="+layer.Digest, who, string(content))
 }
 
-// Sources are brought by who may submit, as often as they like.
 func TestSourcesAreBroughtByWhoMaySubmit(t *testing.T) {
 	y := newYard(t)
 	digest, layer, content := y.source("int main() {}")
@@ -143,7 +142,6 @@ func TestSourcesAreBroughtByWhoMaySubmit(t *testing.T) {
 	}
 }
 
-// What is submitted is queued once, however often it is sent, as who has sent it.
 func TestAGroupIsSubmittedWithItsSources(t *testing.T) {
 	y := newYard(t)
 	digest, layer, content := y.source("int main() {}")
@@ -212,7 +210,6 @@ func manyWaits() (all []body) {
 	return all
 }
 
-// Nothing is stored but artifacts, whatever is sent.
 func TestHostileArtifacts(t *testing.T) {
 	y := newYard(t)
 	digest, layer, content := y.source("int main() {}")
@@ -281,8 +278,7 @@ func TestTheWorkersOfAServerAreAskedThroughIt(t *testing.T) {
 	asks(422, "image", "POST", "/one/images", "operator", `{"image":"","pull":"never"}`)
 	// Who asks for what takes long hears that it goes on, and may leave.
 	ctx, leave := context.WithCancel(t.Context())
-	r, err := http.NewRequestWithContext(ctx, "POST", y.url+"/v1/workers/one/images", strings.NewReader(`{"image":"slow","pull":"never"}`))
-	require.NoError(t, err)
+	r := must.Get(http.NewRequestWithContext(ctx, "POST", y.url+"/v1/workers/one/images", strings.NewReader(`{"image":"slow","pull":"never"}`)))(t)
 	r.Header.Set("Authorization", "Bearer operator")
 	answer := must.Get(http.DefaultTransport.RoundTrip(r))(t)
 	defer answer.Body.Close()
@@ -291,7 +287,6 @@ func TestTheWorkersOfAServerAreAskedThroughIt(t *testing.T) {
 	leave()
 }
 
-// What a job has printed is read in parts by all who may read, and nothing else of the directory.
 func TestTheLogOfAJobIsReadInParts(t *testing.T) {
 	log, dir := logtest.NewMemory().Open(), t.TempDir()
 	require.NoError(t, errOf(log.Append(t.Context(), groups(t)...)))

@@ -193,7 +193,6 @@ func TestACommandReachesNoOtherEnvironment(t *testing.T) {
 	s.send(409, "each would undo", "admin", "twin", "create", body{"definition": s.definition("twin", "mine")})
 }
 
-// Whoever may read sees which hosts there are, and not how they are reached.
 func TestTheInventorySaysNothingOfEndpoints(t *testing.T) {
 	s := newShop(t)
 	body, _ := read(t, s.api, s.url, "/v1/inventory", "/v1/inventory")

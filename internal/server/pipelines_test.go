@@ -147,7 +147,6 @@ func TestHostileGroupsOfRevisions(t *testing.T) {
 	y.base(200, "", "release", "operator", body{"revision": "1", "carries": map[string]string{make: plain}})
 }
 
-// A group that was collected for another definition is collected anew.
 func TestAGroupOfAnEarlierDefinition(t *testing.T) {
 	y, group := distributed(t)
 	y.base(200, "", "define", "admin", body{"definition": parsed(t, strings.Replace(distribution, "packages.yaml", "other.yaml", 1))})
@@ -199,7 +198,6 @@ func TestPipelinesAreDefinedAndDeleted(t *testing.T) {
 	s.command(200, "pipeline-deleted", "admin", "delete", body{"cancel": true, "reason": "old"})
 }
 
-// Who may define one pipeline does not get at an environment by it.
 func TestADefinitionReachesNoOtherEnvironment(t *testing.T) {
 	s := newShop(t)
 	to := func(environment string) body {

@@ -131,7 +131,6 @@ func TestPipelinesThatPromoteAreDefinedAndDeleted(t *testing.T) {
 	s.steer(403, "environment theirs", "admin of shop", "define", s.defined(promoting))
 }
 
-// One name is of one pipeline, whichever is defined first.
 func TestANameIsOfOnePipeline(t *testing.T) {
 	for _, promotesFirst := range []bool{false, true} {
 		s := newShop(t)
@@ -165,7 +164,6 @@ func (w withClusters) Inventory() (*inventory.Inventory, error) {
 	return &with, nil
 }
 
-// The clusters of a definition are those of the server, not of whoever sends it.
 func TestAStageNamesClustersOfTheServer(t *testing.T) {
 	s := newShop(t)
 	_, s.url = newServer(t, s.log, func(o *server.Options) {
@@ -181,7 +179,6 @@ func TestAStageNamesClustersOfTheServer(t *testing.T) {
 	s.steer(409, "the server has no inventory", "admin", "define", in("elsewhere"))
 }
 
-// A stage that is a manifest on hosts carries that, and selects them by a query.
 func TestAStageOnHostsCarriesItsManifest(t *testing.T) {
 	s := newShop(t)
 	web := must.Get(s.store.Keep([]byte("resources: {}")))(t)

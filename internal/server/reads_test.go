@@ -76,7 +76,6 @@ func fuzzedServer(t *testing.T, pipelines int) (*server.Server, string) {
 	return newServer(t, log)
 }
 
-// Whatever lists name can be read, as the document describes it.
 func TestWhatListsNameCanBeRead(t *testing.T) {
 	s, at := fuzzedServer(t, 0)
 	for _, c := range []struct{ kind, member string }{{"environments", "environment"}, {"pipelines", "pipeline"}, {"builds", "id"}, {"promotions", "pipeline"}} {
@@ -197,15 +196,13 @@ func TestEventsThatHaveNotChangedAreNotSentAgain(t *testing.T) {
 	require.NoError(t, errOf(log.Append(t.Context(), started(6), deploylog.Event{Deployment: "d6", Target: "run/web.yaml", Name: "run-succeeded", Attempt: 1})))
 	for path, tag := range tags {
 		status, h, _ := ask(t, "GET", at+path, "viewer", "", "If-None-Match", tag)
-		if held := strings.Contains(path, "until"); held != (status == http.StatusNotModified) || held != (h.Get("ETag") == tag) {
-			t.Errorf("%s after more events: %d %v", path, status, h)
-		}
+		held := strings.Contains(path, "until")
+		assert.True(t, held == (status == http.StatusNotModified) && held == (h.Get("ETag") == tag), "%s after more events: %d %v", path, status, h)
 	}
 	_, h, _ := ask(t, "GET", at+"/v1/events?last=1", "viewer", "", "Accept", "application/x-ndjson")
 	assert.Contains(t, h.Get("Content-Type"), "application/x-ndjson")
 }
 
-// Who updates what they have read is told that somebody else was faster, and what to do.
 func TestAnUpdateOfWhatHasChangedSinceIsRefused(t *testing.T) {
 	s := newShop(t)
 	s.send(200, "", "operator", "shop", "create", body{"definition": s.definition("shop", "resources: {}")})
@@ -249,7 +246,6 @@ func listPart(t *testing.T, url string, header ...string) (l listed, h http.Head
 	return l, h, status
 }
 
-// Who reads a list in parts gets each row once, though others are added before and behind.
 func TestAListIsReadInPartsWhileItGrows(t *testing.T) {
 	log := inFile(t, 9)
 	_, at := newServer(t, log)
@@ -272,7 +268,6 @@ func TestAListIsReadInPartsWhileItGrows(t *testing.T) {
 	assert.Equal(t, []string{"p0", "p1", "p2", "p3", "p4", "p5", "p6", "p7", "p8"}, got)
 }
 
-// An answer that still holds is not sent again; one of something else is.
 func TestAListThatHasNotChangedIsNotSentAgain(t *testing.T) {
 	log := inFile(t, 3)
 	_, at := newServer(t, log)
@@ -347,7 +342,6 @@ func TestARefusedRequestMayBeSentAgain(t *testing.T) {
 	}
 }
 
-// Who sends a request twice at once, to two servers, has it done once.
 func TestARequestThatIsSentTwiceAtOnceIsDoneOnce(t *testing.T) {
 	s := newShop(t)
 	s.send(200, "", "operator", "shop", "create", body{"definition": s.definition("shop", "resources: {}")})
@@ -370,7 +364,6 @@ func TestARequestThatIsSentTwiceAtOnceIsDoneOnce(t *testing.T) {
 	assert.Equal(t, 1, s.commanded("environment-started"), "it is deployed")
 }
 
-// A day later the key is nobody's.
 func TestAKeyIsForgotten(t *testing.T) {
 	s := newShop(t)
 	var later time.Duration

@@ -380,7 +380,6 @@ func TestARunWhosePreparationPanicsLeavesItsPlace(t *testing.T) {
 	stop()
 }
 
-// A run is bound to a plan that the server has itself, of the same.
 func TestARunIsBoundToAPlanOfTheSame(t *testing.T) {
 	log := logOf(t, 0)
 	url, store, _ := applying(t, log)
@@ -419,7 +418,6 @@ func TestARunIsBoundToAPlanOfTheSame(t *testing.T) {
 	begin(410, "not any more", func(r *proposal.Run) { r.Plan = first })
 }
 
-// What was seen of drift is asked for as such: it is no plan, and nothing is bound to it.
 func TestALookForDriftIsNoPlan(t *testing.T) {
 	log := logOf(t, 0)
 	url, store, _ := applying(t, log)

@@ -267,7 +267,6 @@ func TestTheDocumentSaysWhichRoleIsNeeded(t *testing.T) {
 	}
 }
 
-// What is recorded is by who was authenticated, whatever the body says.
 func TestCommandsAreRecordedAsWhoWasAuthenticated(t *testing.T) {
 	log := logOf(t, 0)
 	p := pipelines.New(log, time.Now)
@@ -300,7 +299,6 @@ func TestCommandsAreRecordedAsWhoWasAuthenticated(t *testing.T) {
 	expect(t, 412, "", "POST", at+"release", "operator", `{"revision":"2"}`, "If-Match", `"1"`)
 }
 
-// What follows the log ends soon after its token did.
 func TestWhoMayReadNoMoreFollowsNoMore(t *testing.T) {
 	log := logtest.NewMemory().Open()
 	var revoked atomic.Bool
@@ -336,7 +334,6 @@ func TestWhoCannotBeFoundOutNowIsToldAndNotLogged(t *testing.T) {
 	assert.Contains(t, said.String(), "broken", "nothing says why")
 }
 
-// A server says what it lacks for a request.
 func TestAServerSaysWhatItLacks(t *testing.T) {
 	_, url := newServer(t, logOf(t, 0))
 	expect(t, 409, "no inventory", "GET", url+"/v1/inventory", "viewer", "")
@@ -366,9 +363,7 @@ func TestNotificationsAreToldAgainAndTokensCreatedOnce(t *testing.T) {
 		var first string
 		for n := range 3 {
 			status, _, said := ask(t, "POST", url+c.path, c.role, c.body, "Idempotency-Key", "k"+c.path)
-			if status != 200 || !strings.Contains(said, c.want) || strings.Contains(said, "01A_") {
-				t.Fatalf("%s: %d %s", c.path, status, said)
-			}
+			require.True(t, status == 200 && strings.Contains(said, c.want) && !strings.Contains(said, "01A_"), "%s: %d %s", c.path, status, said)
 			if n == 0 {
 				first = said
 			}

@@ -322,7 +322,6 @@ func TestHashIsRememberedAndStillRight(t *testing.T) {
 	assert.Equal(t, two, hash(), "damaged")
 }
 
-// A place is the same by whichever links it is named, also before it is there.
 func TestAPlaceIsWhereItsLinksLead(t *testing.T) {
 	root := must.Get(filepath.EvalSymlinks(t.TempDir()))(t)
 	at := func(path string) string { return filepath.Join(root, path) }

@@ -216,7 +216,6 @@ func TestNothingOfAnEnvironmentDrivesTheTerminal(t *testing.T) {
 	})
 }
 
-// Of hundreds of revisions that are over, people want to see the last.
 func TestOldRevisionsAreLeftOutOfTheTable(t *testing.T) {
 	r := report.Report{Environment: "shop"}
 	for i := range 30 {

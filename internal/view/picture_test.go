@@ -57,7 +57,6 @@ func TestBoxesHaveALineForEachThing(t *testing.T) {
 	assert.True(t, slices.Equal(n.Lines, want) && n.State == picture.Failed, "%s:\n%s", n.State, strings.Join(n.Lines, "\n"))
 }
 
-// What lets no revision in is drawn, whether or not one waits for that.
 func TestWhatIsShutIsDrawn(t *testing.T) {
 	for name, c := range map[string]struct {
 		status query.PipelineStatus

@@ -225,7 +225,6 @@ func TestWhatOneActionPrintsIsBounded(t *testing.T) {
 	assert.LessOrEqual(t, len(plainly(t, PlainOptions{}, flood...)), 512<<10)
 }
 
-// The reason of a failure stands in one place, besides the output that it is of.
 func TestAFailureIsToldOnce(t *testing.T) {
 	const last = "error: no such host"
 	line := func(resource, text string) report.Event {
@@ -352,7 +351,6 @@ func TestPlansAndDriftAreShownAsInTheFiles(t *testing.T) {
 	assert.Equal(t, "No drift: 1 as configured, 2 differences ignored.", DriftSummary(ignoring))
 }
 
-// What does not change is only counted, unless all is asked for.
 func TestAPlanListsWhatChanges(t *testing.T) {
 	p := &report.Plan{}
 	for i := range 1000 {
@@ -504,7 +502,6 @@ func TestADestroyInLines(t *testing.T) {
 	golden(t, "plain-destroy.txt", plainly(t, PlainOptions{}, removed()...))
 }
 
-// What is removed waits for what depends on it, and is shown in that order.
 func TestADestroyWaitsTheOtherWayRound(t *testing.T) {
 	b := newBoard()
 	for _, e := range removed()[:4] {

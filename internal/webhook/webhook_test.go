@@ -64,7 +64,6 @@ func TestWhatIsPostedGoesNowhereElse(t *testing.T) {
 	assert.True(t, err != nil && !strings.Contains(err.Error(), "s3cret"), "a URL that is none: %v", err)
 }
 
-// Who does not answer is left when the time is up.
 func TestAReceiverThatDoesNotAnswerIsLeft(t *testing.T) {
 	late := errors.New("no answer within 15s")
 	ctx, cancel := context.WithCancelCause(t.Context())

@@ -46,7 +46,6 @@ func TestOnlyWhatIsInTheDirectoryIsKept(t *testing.T) {
 	}
 }
 
-// A commit whose list of files has no bound takes no memory without one.
 func TestALongListIsNotKept(t *testing.T) {
 	dir, git := inRepository(t, "a")
 	blob := git("", "rev-parse", "HEAD:a")

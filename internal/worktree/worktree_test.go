@@ -268,7 +268,6 @@ func TestWhereThereIsNoCommit(t *testing.T) {
 	}
 }
 
-// What a repository says that Git is to run is not run.
 func TestNoProgramOfTheRepositoryIsRun(t *testing.T) {
 	r, _ := started(t)
 	ran := filepath.Join(t.TempDir(), "ran")
@@ -295,7 +294,6 @@ func TestNoProgramOfTheRepositoryIsRun(t *testing.T) {
 	assert.True(t, err != nil, "it ran %s", text)
 }
 
-// Objects that are not here are not fetched, by whatever the repository says.
 func TestNothingIsFetched(t *testing.T) {
 	r, commit := started(t)
 	ran := filepath.Join(t.TempDir(), "ran")
@@ -344,7 +342,6 @@ func TestForgedObjectsProveNothing(t *testing.T) {
 	}
 }
 
-// Many files take as many processes as one.
 func TestManyFiles(t *testing.T) {
 	r := newRepository(t)
 	files := ringtest.Cases(10_000, 100_000)

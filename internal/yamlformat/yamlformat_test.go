@@ -182,7 +182,6 @@ func remarks(text string) (out []string) {
 	return out
 }
 
-// The examples are as the command leaves them.
 func TestTheExamplesAreFormatted(t *testing.T) {
 	for _, pattern := range []string{"../../examples/*/*.yaml", "../../examples/*/*.json"} {
 		files := must.Get(filepath.Glob(pattern))(t)

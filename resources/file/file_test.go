@@ -144,7 +144,6 @@ func TestRemoveFile(t *testing.T) {
 	assert.True(t, os.IsNotExist(err), "the file is still there: %v", err)
 }
 
-// What would be below a file cannot be there.
 func TestNothingIsBelowAFile(t *testing.T) {
 	r, plug := resource(t, object{"path": "a/b", "content": "x"})
 	write(t, filepath.Join(plug, "a"), "", 0o600)
@@ -211,7 +210,6 @@ func TestApplyConverges(t *testing.T) {
 	})
 }
 
-// One process serves many files at once, below directories that they share.
 func TestServedFiles(t *testing.T) {
 	first, _ := resource(t, object{"path": "a/b/0", "content": "0"})
 	files := []typetest.Resource{first}

@@ -283,7 +283,6 @@ func TestThereIsNothingToRemove(t *testing.T) {
 	r.Valid(t)
 }
 
-// One process asks many servers at once.
 func TestServedProbes(t *testing.T) {
 	handler := nethttp.HandlerFunc(func(w nethttp.ResponseWriter, r *nethttp.Request) {
 		if r.URL.Path == "/down" {

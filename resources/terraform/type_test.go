@@ -378,7 +378,6 @@ func TestModulesOfTerraform(t *testing.T) {
 	}
 }
 
-// What Terraform knew goes on as if it had been kept.
 func TestWhatTerraformKnewIsGoneOnWith(t *testing.T) {
 	w := newWorld(t)
 	w.done(w.ask("create", `{"name":"a","size":1}`))
@@ -388,7 +387,6 @@ func TestWhatTerraformKnewIsGoneOnWith(t *testing.T) {
 	w.want(w.ask("state", `{"name":"a","size":2}`), "update", "size: 1 → 2")
 }
 
-// What an old version left does not stand in the way of the rest.
 func TestResourcesThatCannotBeGoneOnWith(t *testing.T) {
 	for _, old := range []string{`{"attributes_flat":{"id":"secret"}}`, `{"attributes":null}`, `{"attributes":"secret"}`} {
 		all, err := ReadState(strings.NewReader(`{"version":4,"resources":[

@@ -182,7 +182,6 @@ func TestDraftsThatAreUsedAreKept(t *testing.T) {
 	}
 }
 
-// Links that somebody has put there lead to nothing that is removed, or written.
 func TestDraftsFollowNoLinks(t *testing.T) {
 	d := newDrafter(t)
 	d.draft("a")

@@ -104,7 +104,6 @@ func TestALaterGroupHasAForecast(t *testing.T) {
 	s.told("forecast.txt")
 }
 
-// TestLogs tells what is printed of what jobs printed.
 func TestLogs(t *testing.T) {
 	s := newSite(t, 1)
 	s.begin()
@@ -136,7 +135,6 @@ func TestLogs(t *testing.T) {
 	s.told("logs.txt")
 }
 
-// TestWrongInput tells what is said of what makes no sense.
 func TestWrongInput(t *testing.T) {
 	s := newSite(t, 1)
 	s.shows("status", "base")
@@ -175,7 +173,6 @@ func TestWrongInput(t *testing.T) {
 	s.told("wrong.txt")
 }
 
-// Whoever ends to follow a log made no error.
 func TestWhoeverFollowsALogEndsItWithoutAnError(t *testing.T) {
 	s := newSite(t, 1)
 	s.begin()
@@ -208,7 +205,6 @@ func TestAGroupThatIsOverdueSaysSo(t *testing.T) {
 	}
 }
 
-// Whoever shows events of jobs of a log names what they build.
 func TestTheNameOfAJobIsReadInTheLog(t *testing.T) {
 	s := newSite(t, 1)
 	s.begin()
@@ -220,7 +216,6 @@ func TestTheNameOfAJobIsReadInTheLog(t *testing.T) {
 	assert.Equal(t, "curl", name("other-1", 1), "what came later")
 }
 
-// Programs read the jobs of a large group page by page.
 func TestJobsAreListedPageByPage(t *testing.T) {
 	s := newSite(t, 1)
 	s.begin()
@@ -339,7 +334,6 @@ func TestADamagedInventoryHidesNothingOfTheLog(t *testing.T) {
 	assert.True(t, code == 0 && !strings.Contains(out, "inventory"), "the past needs no inventory: %d %s %s", code, out, beside)
 }
 
-// Whoever has another inventory than a group learns that, and what helps.
 func TestAGroupOfAnotherInventorySaysSo(t *testing.T) {
 	s := newSite(t, 2)
 	_, err := s.Command(t.Context(), build.Submit{
@@ -368,7 +362,6 @@ func TestAGroupOfAnotherInventorySaysSo(t *testing.T) {
 	assert.NotContains(t, out, "inventory", "of its own inventory")
 }
 
-// This machine does not stand in for an inventory that somebody named and that is not there.
 func TestANamedInventoryThatIsNotThereIsRefused(t *testing.T) {
 	s := newSite(t, 1)
 	s.begin()

@@ -12,7 +12,6 @@ import (
 	"github.com/deployster-go/deployster/runner"
 )
 
-// What a base has is taken only where it was looked at when the base was made.
 func TestWhatTheBaseHasIsTakenOnlyWhereItWasLookedAt(t *testing.T) {
 	defined := func(password any, includes map[string]string) *definition.Definition {
 		return &definition.Definition{Task: definition.TaskSpec{Digest: "d", Vars: map[string]any{"password": password}, Includes: includes}}
@@ -39,7 +38,6 @@ func TestWhatTheBaseHasIsTakenOnlyWhereItWasLookedAt(t *testing.T) {
 	}
 }
 
-// Where no host answers nothing is looked at.
 func TestVariablesThatNobodyLookedAtAreNew(t *testing.T) {
 	defined := func(includes map[string]string, names ...string) *definition.Definition {
 		d := &definition.Definition{Task: definition.TaskSpec{Vars: map[string]any{}, Includes: includes}}

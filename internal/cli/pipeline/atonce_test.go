@@ -164,7 +164,6 @@ func (w atOnce) passes(p *query.Pipelines, name, revision string) {
 	}
 }
 
-// What a release takes is as of the event that records it, not as of when it began.
 func TestAReleaseTakesWhatThereIsWhenItIsRecorded(t *testing.T) {
 	withTwo(t, func(w atOnce) {
 		w.must(w.defineTaking(w.one, "config", ""))
@@ -209,7 +208,6 @@ func TestAReleaseIsGivenUpThatIsOvertakenAgainAndAgain(t *testing.T) {
 	}
 }
 
-// Two definitions at once do not make a circle together.
 func TestTwoDefinitionsAtOnceMakeNoCircle(t *testing.T) {
 	withTwo(t, func(w atOnce) {
 		w.must(w.defineTaking(w.one, "config", ""))

@@ -81,7 +81,6 @@ func TestTheSchemaRefusesWhatATypeDoes(t *testing.T) {
 	}
 }
 
-// What of a type is not known is said, with the remedy.
 func TestTypesOfWhichNothingIsKnownAreNamed(t *testing.T) {
 	t.Chdir(t.TempDir())
 	for name, text := range map[string]string{

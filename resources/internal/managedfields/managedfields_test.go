@@ -143,7 +143,6 @@ func object() *rapid.Generator[map[string]any] {
 	return rapid.MapOfN(rapid.SampledFrom([]string{"a", "b", "c"}), value(), 0, 3)
 }
 
-// What is undone differs in nothing from what is live, whatever both are.
 func TestWhatIsUndoneIsAsItIsLive(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		live, declared := object().Draw(t, "live"), object().Draw(t, "declared")

@@ -129,7 +129,6 @@ func TestManyCallsAtOnce(t *testing.T) {
 	calls.Wait()
 }
 
-// What a provider does that is broken, or hostile.
 func TestProvidersThatMisbehave(t *testing.T) {
 	for fault, problem := range map[string]string{
 		tftest.Garbage:  "is not a message of Protocol Buffers",
