@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
+	"github.com/deployster-go/deployster/internal/must"
 	"github.com/deployster-go/deployster/schema"
 )
 
@@ -177,7 +178,7 @@ func TestBadSchemasAreRefused(t *testing.T) {
 		{"large", `{"description": "` + strings.Repeat("x", 1<<20) + `"}`, "the schema has 1048595 bytes, at most 1048576 are possible"},
 	}
 	for _, test := range tests {
-		assert.ErrorContains(t, errOf(schema.CompileConfig(json.RawMessage(test.schema))), test.want, test.name)
+		assert.ErrorContains(t, must.Fail(schema.CompileConfig(json.RawMessage(test.schema))), test.want, test.name)
 	}
 }
 

@@ -33,7 +33,7 @@ func TestNames(t *testing.T) {
 		"x":       `there is no schema "x"; there are action-input, environment, init, init-input, inventory, jobs, manifest, packages, pipeline, plan, serve-answer, serve-request, state, state-input, variables`,
 		"../x":    `there is no schema "../x"; there are action-input, environment, init, init-input, inventory, jobs, manifest, packages, pipeline, plan, serve-answer, serve-request, state, state-input, variables`,
 	} {
-		assert.EqualError(t, errOf(schema.Source(name)), want, name)
+		assert.EqualError(t, must.Fail(schema.Source(name)), want, name)
 	}
 }
 
@@ -208,8 +208,6 @@ func TestASchemaWithNamesIsLeftOut(t *testing.T) {
 		assert.NotNil(t, s.Validate(value(t, `{"resources": {"r": {"type": "acme/y", "config": {"a": 1}}}}`)), config)
 	}
 }
-
-func errOf[T any](_ T, err error) error { return err }
 
 // members writes n members of an object.
 func members(n int, member string) string {
@@ -481,7 +479,7 @@ func TestADraftThatWouldIgnoreKeywordsIsNotAssumed(t *testing.T) {
 		`{"properties": {"n": {"type": "integer", "required": true}}}`:                                                  `it is not a valid JSON Schema: #/properties/n/required must be a list, not a boolean: true`,
 		`{"$schema": "http://json-schema.org/draft-04/schema#", "exclusiveMaximum": 1, "maximum": 1}`:                   `it is not a valid JSON Schema: #/exclusiveMaximum must be true or false, not a number: 1`,
 	} {
-		assert.ErrorContains(t, errOf(schema.CompileConfig(json.RawMessage(text))), want, text)
+		assert.ErrorContains(t, must.Fail(schema.CompileConfig(json.RawMessage(text))), want, text)
 	}
 }
 

@@ -95,7 +95,7 @@ func (s *site) replica() (deploylog.Log, *pipelines.Pipelines, *httptest.Server)
 func (s *site) id() string { s.ids++; return time.Unix(int64(s.ids), 0).UTC().Format("id-150405") }
 
 func (s *site) do(name string, c pipeline.Command) {
-	require.NoError(s, errOf(s.p.Command(s.Context(), name, c)))
+	require.NoError(s, must.Fail(s.p.Command(s.Context(), name, c)))
 }
 
 // proceed lets all happen that needs nobody.
@@ -218,5 +218,3 @@ func (s *site) approvals() (n int) {
 
 // all are the pipelines of both kinds.
 func (s *site) all() approval.Pipelines { return approval.Of(s.log, func() time.Time { return s.now }) }
-
-func errOf[T any](_ T, err error) error { return err }

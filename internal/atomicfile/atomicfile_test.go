@@ -37,7 +37,7 @@ func TestAFileIsInItsPlaceOnlyOnceItIsCommitted(t *testing.T) {
 	require.NoError(t, atomicfile.WriteFile(path, []byte("old")))
 	write := func() *atomicfile.File {
 		f := must.Get(atomicfile.Create(path))(t)
-		require.NoError(t, errOf(f.WriteString("new")))
+		require.NoError(t, must.Fail(f.WriteString("new")))
 		wantOld := must.Get(os.ReadFile(path))(t)
 		assert.Equal(t, "old", string(wantOld), "before it is committed")
 		return f
@@ -59,7 +59,7 @@ func TestWhatCannotBeWrittenLeavesNothing(t *testing.T) {
 	assert.NoError(t, atomicfile.SyncDir("/proc/self"), "where the file system knows no such thing")
 	failed := errors.New("no more")
 	err := atomicfile.Write(filepath.Join(dir, "file"), func(w io.Writer) error {
-		require.NoError(t, errOf(w.Write([]byte("half"))))
+		require.NoError(t, must.Fail(w.Write([]byte("half"))))
 		return failed
 	})
 	if err != failed { //nolint:errorlint // the very same
@@ -70,6 +70,3 @@ func TestWhatCannotBeWrittenLeavesNothing(t *testing.T) {
 	assert.Error(t, atomicfile.WriteFile(taken, []byte("x")), "a directory was replaced")
 	assert.Len(t, must.Get(os.ReadDir(dir))(t), 1)
 }
-
-// errOf returns the error of a call that returns something besides.
-func errOf[T any](_ T, err error) error { return err }

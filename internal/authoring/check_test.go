@@ -374,7 +374,7 @@ func TestReadConfigRefuses(t *testing.T) {
 			assert.Contains(t, err.Error(), path)
 		})
 	}
-	assert.Error(t, errOf(ReadConfig(filepath.Join(t.TempDir(), "none.json"))), "a file that is not there was read")
+	assert.Error(t, must.Fail(ReadConfig(filepath.Join(t.TempDir(), "none.json"))), "a file that is not there was read")
 }
 
 func bomb() string {

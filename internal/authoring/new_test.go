@@ -66,7 +66,7 @@ func TestTheReadmeOfATypeInGoCanBeFollowed(t *testing.T) {
 	beside := t.TempDir()
 	require.NoError(t, os.Symlink(tree, filepath.Join(beside, "deployster")))
 	dir := filepath.Join(beside, "motd")
-	require.NoError(t, errOf(New(dir, "motd", "go")))
+	require.NoError(t, must.Fail(New(dir, "motd", "go")))
 	_, building, _ := strings.Cut(read(t, filepath.Join(dir, "README.md")), "## Build")
 	building, _, _ = strings.Cut(building, "## Test")
 	var ran []string
@@ -168,7 +168,7 @@ func TestNewRefuses(t *testing.T) {
 			dir := filepath.Join(t.TempDir(), "new")
 			_, err := New(dir, tc.name, tc.lang)
 			assert.True(t, err != nil && strings.Contains(err.Error(), tc.want), "got %v, want something with %q", err, tc.want)
-			assert.Error(t, errOf(os.Lstat(dir)), "something was written")
+			assert.Error(t, must.Fail(os.Lstat(dir)), "something was written")
 		})
 	}
 }
@@ -184,7 +184,7 @@ func TestNewOverwritesNothing(t *testing.T) {
 	}
 	file := filepath.Join(t.TempDir(), "file")
 	require.NoError(t, os.WriteFile(file, nil, 0o600))
-	assert.ErrorContains(t, errOf(New(file, "web", "sh")), "not a directory")
+	assert.ErrorContains(t, must.Fail(New(file, "web", "sh")), "not a directory")
 }
 
 func TestNewIntoADirectoryThatIsThere(t *testing.T) {

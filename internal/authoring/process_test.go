@@ -420,5 +420,3 @@ func TestWhatIsKeptMustBeAnnounced(t *testing.T) {
 	results := checked(t, say(`, "keeps": true`, "", `{"keep": {"id": "i-1"}}`+"\n"), Options{Config: map[string]any{"a": "b"}})
 	onlyFound(t, results, "what is not kept is found again", Passed, "")
 }
-
-func errOf[T any](_ T, err error) error { return err }

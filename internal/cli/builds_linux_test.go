@@ -250,7 +250,7 @@ func TestBuildsOnTwoDockerEnginesOfWhichOneIsLost(t *testing.T) {
 func (m *makers) workerOf(group string, job int) (number int) {
 	for _, e := range m.events() {
 		if e.Name == record.JobStarted && e.Target == record.Job(group, job) {
-			require.NoError(m, errOf(fmt.Sscanf(record.Decode[record.Started](e).Worker, "worker%d", &number)))
+			require.NoError(m, must.Fail(fmt.Sscanf(record.Decode[record.Started](e).Worker, "worker%d", &number)))
 		}
 	}
 	return number

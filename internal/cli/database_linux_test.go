@@ -20,6 +20,7 @@ import (
 	"github.com/deployster-go/deployster/deploylog/postgres"
 	"github.com/deployster-go/deployster/deploylog/postgres/pgtest"
 	"github.com/deployster-go/deployster/deploylog/sqlite"
+	"github.com/deployster-go/deployster/internal/must"
 	"github.com/deployster-go/deployster/internal/objects"
 	"github.com/deployster-go/deployster/internal/protected"
 )
@@ -193,7 +194,7 @@ func TestALogIsCopiedToADatabaseAndBack(t *testing.T) {
 	documents := filepath.Join(dir, ".deployster", "protected")
 	text, ref := keepNamed(t, filepath.Join(dir, "objects"), documents)
 	add := func(target deploylog.Target, name, data string) {
-		require.NoError(t, errOf(log.Append(t.Context(), deploylog.Event{Deployment: "d", Target: target, Name: name, Data: []byte(data)})))
+		require.NoError(t, must.Fail(log.Append(t.Context(), deploylog.Event{Deployment: "d", Target: target, Name: name, Data: []byte(data)})))
 	}
 	add("resource/a", "resource-kept", `{"kept": {"protected": {"name": "`+ref.Name+`", "sha256": "`+ref.Hash+`"}}}`)
 	grow := func(target deploylog.Target) { add(target, "host-started", `{"a": "ü", "text": "`+text+`"}`) }
@@ -229,7 +230,7 @@ func TestALogIsCopiedToADatabaseAndBack(t *testing.T) {
 	assert.True(t, code == 0 && strings.Contains(out, said.Anchor), "exit %d, %s", code, out)
 	grow("host/d")
 	copiesNothing(t, server, there, run)
-	assert.Error(t, errOf(os.Stat(filepath.Join(dir, "d.db"))), "a log was made of one that is not there")
+	assert.Error(t, must.Fail(os.Stat(filepath.Join(dir, "d.db"))), "a log was made of one that is not there")
 }
 
 // keepNamed keeps what the events of a log name: a text and a document.

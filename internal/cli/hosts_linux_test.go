@@ -274,7 +274,7 @@ func (d *daemons) killTask(i int) {
 	defer func() { _ = api.Close() }()
 	list, err := api.ContainerList(d.Context(), client.ContainerListOptions{Filters: client.Filters{}.Add("label", "environment=logging/prod")})
 	require.True(d, err == nil && len(list.Items) == 1, "there are the containers %v, %v", list.Items, err)
-	require.NoError(d, errOf(api.ContainerKill(d.Context(), list.Items[0].ID, client.ContainerKillOptions{Signal: "KILL"})))
+	require.NoError(d, must.Fail(api.ContainerKill(d.Context(), list.Items[0].ID, client.ContainerKillOptions{Signal: "KILL"})))
 }
 
 // status wants the table that env status prints to begin like that.

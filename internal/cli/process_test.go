@@ -281,7 +281,7 @@ func (s *site) wantWhole() {
 // end for all that began.
 func (s *site) wantTruth() {
 	s.Helper()
-	assert.Error(s, errOf(os.Stat(s.thing("two-at-once"))), "an action ran twice at once")
+	assert.Error(s, must.Fail(os.Stat(s.thing("two-at-once"))), "an action ran twice at once")
 	type key struct {
 		deployment string
 		target     deploylog.Target
@@ -385,8 +385,6 @@ func TestFollowSeesWhatAnotherProcessAppends(t *testing.T) {
 	s.signal(follow, os.Interrupt)
 	s.wantEnd(follow, 0)
 }
-
-func errOf[T any](_ T, err error) error { return err }
 
 // A panic must not end the program with 2, which says that there are changes.
 func TestAPanicEndsWith70AndAReport(t *testing.T) {

@@ -157,8 +157,8 @@ func (b *bed) ask(e *oci.Engine, image string, n int) []time.Duration {
 			ID: int64(i + 1), Action: "state", Args: []string{"state"}, Input: json.RawMessage(stdinOf(b.dir, fmt.Sprintf("r%d", i%n))),
 		}))(b)
 		started := time.Now()
-		require.NoError(b, errOf(in.Write(append(request, '\n'))))
-		require.NoError(b, errOf(lines.ReadString('\n')))
+		require.NoError(b, must.Fail(in.Write(append(request, '\n'))))
+		require.NoError(b, must.Fail(lines.ReadString('\n')))
 		if i > 0 { // the first waits for the start
 			times = append(times, time.Since(started))
 		}

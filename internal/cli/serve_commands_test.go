@@ -230,7 +230,7 @@ func TestEveryCommandGoesThroughAServerOrSaysThatItDoesNot(t *testing.T) {
 		if err != nil && !errors.As(err, &exit) || ctx.Err() != nil {
 			t.Fatalf("%v, %v\n%s", err, ctx.Err(), &out)
 		}
-		assert.Error(t, errOf(os.Stat(filepath.Join(cmd.Dir, ".deployster", "deployments.db"))), "it has made a log here")
+		assert.Error(t, must.Fail(os.Stat(filepath.Join(cmd.Dir, ".deployster", "deployments.db"))), "it has made a log here")
 		return cmd.ProcessState.ExitCode(), out.String()
 	}
 	for _, name := range slices.Sorted(maps.Keys(withServer)) {

@@ -110,7 +110,7 @@ func TestAServerControlsEverythingAndStopsWhenWhatRunsIsDone(t *testing.T) {
 	s.release("a")
 	s.wantEnd(r, 0)
 	s.until(1, s.happened("stage-manifest-applied", "stage/one/all"))
-	assert.ErrorIs(t, errOf(os.Lstat(filepath.Join(s.dir, "socket"))), os.ErrNotExist, "the socket is left")
+	assert.ErrorIs(t, must.Fail(os.Lstat(filepath.Join(s.dir, "socket"))), os.ErrNotExist, "the socket is left")
 }
 
 // Over a socket the kernel says who asks; who comes over an address has to show a token.
@@ -306,7 +306,7 @@ func TestAnEnvironmentIsKeptThroughAServer(t *testing.T) {
 	}
 	ci.want(t, 3, "has no host h2", "env", "cordon", "shop", "h2")
 	ci.want(t, 0, "environment shop is deleted", "env", "delete", "shop", "--terminate-tasks", "--yes", "--wait")
-	assert.ErrorIs(t, errOf(os.Stat(s.thing("shop"))), os.ErrNotExist, "what it made is left")
+	assert.ErrorIs(t, must.Fail(os.Stat(s.thing("shop"))), os.ErrNotExist, "what it made is left")
 	s.wantBy("environment-created", "token shop")
 	s.wantBy("environment-started", "token shop")
 	s.end(r)
@@ -339,7 +339,7 @@ func TestAServerTakesTheTokensOfACISystem(t *testing.T) {
 	}
 	s := served(t)
 	example := must.Get(os.ReadFile("../../examples/server/oidc.yaml"))(t)
-	require.NoError(t, errOf(oidc.Parse("oidc.yaml", "/", example)))
+	require.NoError(t, must.Fail(oidc.Parse("oidc.yaml", "/", example)))
 	ours := strings.ReplaceAll(strings.ReplaceAll(string(example), "https://token.actions.githubusercontent.com", issuer.URL), "[gateway]", "[one]")
 	writeFiles(t, s.dir, map[string]string{"oidc.yaml": ours, "wrong.yaml": "issuers: [{name: github}]\n"})
 	s.wantRefused("wrong.yaml:1:11: issuers[0]: the issuer has no issuer", "serve", "--oidc", "wrong.yaml")

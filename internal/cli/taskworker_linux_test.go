@@ -229,7 +229,7 @@ func TestATaskIsWatchedAndSeen(t *testing.T) {
 	w.engine.Stop()
 	waittest.Receive(t, ended, "nobody watches an engine that has ended")
 	w.wantSeen(one, tasks.Unknown, "host antworker001", "Docker at "+w.engine.Address())
-	assert.ErrorContains(t, errOf(w.worker.Start(t.Context(), one)), "host antworker001", "it was started on an engine that has ended")
+	assert.ErrorContains(t, must.Fail(w.worker.Start(t.Context(), one)), "host antworker001", "it was started on an engine that has ended")
 	w.worker.Watch(t.Context(), "antworker001", func() { t.Error("a change is told") })
 	w.engine.Start()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -315,7 +315,7 @@ resources:
 	w.start(task)
 	w.wantSeen(task, tasks.Healthy)
 	w.terminate(task)
-	assert.ErrorIs(t, errOf(os.Stat(file)), os.ErrNotExist, "the file is still there")
+	assert.ErrorIs(t, must.Fail(os.Stat(file)), os.ErrNotExist, "the file is still there")
 	w.terminate(task)
 
 	ctx, cancel := context.WithCancel(t.Context())
@@ -389,7 +389,7 @@ func TestTheRunOfATaskThatWasNeverMadeHasAnEnd(t *testing.T) {
 		Deployment: "Some/Prod:1@1", Target: record.TaskTarget(task.Environment, task.Revision, task.Host),
 		Name: record.TaskTerminated, Attempt: 1, Data: json.RawMessage(`{"version":1}`),
 	}
-	require.NoError(t, errOf(w.log.Append(t.Context(), terminated, begun)))
+	require.NoError(t, must.Fail(w.log.Append(t.Context(), terminated, begun)))
 	require.NoError(t, w.worker.Terminate(t.Context(), task))
 	open, err := w.log.InProgress(t.Context(), begun.Target)
 	assert.True(t, err == nil && len(open) == 0, "without an end are %v, %v", open, err)
@@ -407,10 +407,10 @@ resources:
   made: {type: deployster/file, dependencies: {found: found}, config: {path: "{{ path }}", content: new}}
 `
 	bad := w.task(2, "antworker001", files, map[string]any{"path": "../outside"})
-	require.ErrorContains(t, errOf(w.worker.Start(t.Context(), bad)), "stay below it", "it was started")
+	require.ErrorContains(t, must.Fail(w.worker.Start(t.Context(), bad)), "stay below it", "it was started")
 	w.terminate(bad)
 	for range 7 {
-		require.Error(t, errOf(w.worker.Start(t.Context(), bad)), "it was started")
+		require.Error(t, must.Fail(w.worker.Start(t.Context(), bad)), "it was started")
 	}
 	if got := w.runs(); got != 5+1 { // and the work directories of the processes that are kept
 		t.Errorf("the files of %d runs are kept", got)

@@ -61,7 +61,7 @@ func onTerminal(t *testing.T, cmd *exec.Cmd, size *pty.Winsize, words string, ty
 		n, err := tty.Read(buffer)
 		seen.Write(buffer[:n])
 		for ; strings.Count(seen.String(), words) > asked; asked++ {
-			require.NoError(t, errOf(tty.WriteString(typed(asked))))
+			require.NoError(t, must.Fail(tty.WriteString(typed(asked))))
 		}
 		if err != nil {
 			break
@@ -100,7 +100,7 @@ func TestEverythingFitsTheTerminal(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, three)
 	log := must.Get(sqlite.Open(t.Context(), filepath.Join(s.dir, "large.db"), sqlite.Options{}))(t)
-	require.NoError(t, errOf(log.Append(t.Context(), querytest.Large(40, 30)...)))
+	require.NoError(t, must.Fail(log.Append(t.Context(), querytest.Large(40, 30)...)))
 	require.NoError(t, log.Close())
 	inventory := "hosts:\n"
 	for i := range 60 {
@@ -349,7 +349,7 @@ func TestInterruptOnceLetsTheRemovalFinish(t *testing.T) {
 	s.release("b")
 	s.release("c")
 	s.wantEnd(r, 130)
-	assert.NoError(t, errOf(os.Stat(s.thing("a"))), "a went, though it was interrupted")
+	assert.NoError(t, must.Fail(os.Stat(s.thing("a"))), "a went, though it was interrupted")
 	names := s.names()
 	require.Contains(t, names, "action-finished-successfully action/b/remove")
 	assert.Equal(t, "run-failed run/m.yaml", names[len(names)-1], "the log tells")

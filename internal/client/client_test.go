@@ -152,14 +152,14 @@ func TestObjectsAreKeptAndReadThroughAServer(t *testing.T) {
 	}
 	made := must.Get(far.MakeSalt())(t)
 	assert.Equal(t, made, must.Get(here.Salt())(t))
-	assert.Error(t, errOf(far.Keep(make([]byte, objects.MaxSize+1))), "an object that is too large is kept")
+	assert.Error(t, must.Fail(far.Keep(make([]byte, objects.MaxSize+1))), "an object that is too large is kept")
 	wrong := c.Objects()
 	assert.Error(t, wrong.Keep(strings.Repeat("0", 64), []byte("another text")), "a content is kept under the digest of another one")
 }
 
 func TestAnObjectThatIsAnotherOneIsRefused(t *testing.T) {
 	c := connect(t, func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("altered")) })
-	assert.Error(t, errOf(objects.Via(c.Objects()).Load(objects.Hash([]byte("a text")))))
+	assert.Error(t, must.Fail(objects.Via(c.Objects()).Load(objects.Hash([]byte("a text")))))
 }
 
 func TestATokenIsNotSentInTheClear(t *testing.T) {
@@ -190,7 +190,7 @@ func TestARedirectionGetsNoToken(t *testing.T) {
 	elsewhere := listen(t, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { asked <- r.Header.Get("Authorization") }))
 	s := listen(t, http.RedirectHandler(elsewhere.URL, http.StatusTemporaryRedirect))
 	c := must.Get(client.New(client.Options{Server: s.URL, Token: "dpl_secret"}))(t)
-	assert.ErrorContains(t, errOf(c.Open(t.Context())), "is the address right?")
+	assert.ErrorContains(t, must.Fail(c.Open(t.Context())), "is the address right?")
 	assert.Empty(t, asked, "it was followed")
 }
 
@@ -234,7 +234,7 @@ func TestMoreThanThereIsIsNotReadOn(t *testing.T) {
 
 func TestACommandOutlivesACutConnection(t *testing.T) {
 	log := logtest.NewMemory().Open()
-	require.NoError(t, errOf(log.Append(t.Context(), definedPipeline())))
+	require.NoError(t, must.Fail(log.Append(t.Context(), definedPipeline())))
 	h := handler(log, objects.Store{}, nil)
 	var cut atomic.Int32
 	s := listen(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -303,12 +303,10 @@ func TestACertificateIsShown(t *testing.T) {
 	trusted := filepath.Join(t.TempDir(), "ca.pem")
 	require.NoError(t, os.WriteFile(trusted, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.Certificate().Raw}), 0o600))
 	t.Setenv("SSL_CERT_FILE", trusted) // a process reads it once: no other test of this package verifies a server
-	require.Error(t, errOf(c.Open(t.Context())), "the server is no server")
+	require.Error(t, must.Fail(c.Open(t.Context())), "the server is no server")
 	require.NotEmpty(t, shown, "no certificate is shown")
 	assert.Equal(t, "ada", <-shown, "the certificate of")
 }
-
-func errOf[T any](_ T, err error) error { return err }
 
 // longLog is a log of so many events at least: a pipeline and an environment with hundreds of
 // hosts, runs besides, and a pipeline that promotes.
@@ -324,7 +322,7 @@ func longLog(tb testing.TB, hosts, events int) *sqlite.Log {
 	}
 	for len(all) > 0 {
 		n := min(len(all), 5000)
-		require.NoError(tb, errOf(log.Append(tb.Context(), all[:n]...)))
+		require.NoError(tb, must.Fail(log.Append(tb.Context(), all[:n]...)))
 		all = all[n:]
 	}
 	d, err := definition.Parse("promote.yaml", []byte("pipeline: promotes\npromotion: {policy: single}\nstages:\n  - name: test\n    environment: shop/prod\n  - name: prod\n    environment: shop/next\n"))
@@ -383,7 +381,7 @@ func TestALongLogIsNotReadWholeThroughAServer(t *testing.T) {
 		t.Errorf("through the server\n%+v\nbeside the log\n%+v", got, want)
 	}
 	assert.Zero(t, through.read.Load(), "events that are read though snapshots have them")
-	require.NoError(t, errOf(log.Append(t.Context(), deploylog.Event{Deployment: "later", Target: "run/web.yaml", Name: "run-started"})))
+	require.NoError(t, must.Fail(log.Append(t.Context(), deploylog.Event{Deployment: "later", Target: "run/web.yaml", Name: "run-started"})))
 	assert.Equal(t, want.heads[0]+1, asked(t, through).heads[0])
 	assert.EqualValues(t, 4, through.read.Load(), "events that are read after one more, by four readers")
 	assert.Error(t, through.KeepSnapshot(t.Context(), "pipelines", deploylog.Snapshot{}), "a client has put a snapshot beside the log")
@@ -465,7 +463,7 @@ func TestWhatMakesProgressIsNotCutOff(t *testing.T) {
 	}))
 	c := must.Get(client.New(client.Options{Server: s.URL, Idle: idle}))(t)
 	var stalled sync.WaitGroup
-	stalled.Go(func() { assert.ErrorContains(t, errOf(c.Objects().Load("stalls")), "nothing has been sent for 5s") })
+	stalled.Go(func() { assert.ErrorContains(t, must.Fail(c.Objects().Load("stalls")), "nothing has been sent for 5s") })
 	got, err := c.Objects().Load("slow") // which takes longer as a whole
 	assert.NoError(t, err)
 	assert.Equal(t, content, got)

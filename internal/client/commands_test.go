@@ -168,7 +168,7 @@ func large(t *testing.T, path string) deploylog.Log {
 	}
 	for len(events) > 0 {
 		n := min(len(events), 500)
-		require.NoError(t, errOf(log.Append(t.Context(), events[:n]...)))
+		require.NoError(t, must.Fail(log.Append(t.Context(), events[:n]...)))
 		events = events[n:]
 	}
 	return log
@@ -306,7 +306,7 @@ func TestALoadBalancerThatReachesNoServerIsAskedAgain(t *testing.T) {
 	log := must.Get(c.Open(t.Context()))(t)
 	assert.Equal(t, "01LOG", log.ID())
 	assert.NoError(t, c.Objects().Keep("00", []byte("text")))
-	require.NoError(t, errOf(c.Objects().Salt()))
+	require.NoError(t, must.Fail(c.Objects().Salt()))
 	begun := must.Get(c.BeginRun(t.Context(), proposal.Run{}))(t)
 	assert.Equal(t, "01K0", begun.Run)
 	end := must.Get(c.FollowRun(t.Context(), "01K0", func(proposal.Observed) {}))(t)

@@ -23,6 +23,7 @@ import (
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/deploylog/logtest"
 	"github.com/deployster-go/deployster/internal/export"
+	"github.com/deployster-go/deployster/internal/must"
 )
 
 var update = flag.Bool("update", false, "write what is exported")
@@ -43,7 +44,7 @@ func logOf(t testing.TB, lines ...string) deploylog.Log {
 		if e.Target.Kind() != "resource" {
 			e.Revision = "7"
 		}
-		require.NoError(t, errOf(log.Append(t.Context(), e)))
+		require.NoError(t, must.Fail(log.Append(t.Context(), e)))
 	}
 	return named{log}
 }
@@ -215,7 +216,7 @@ func TestWhateverTheLogHoldsCanBeRead(t *testing.T) {
 			of := fmt.Sprint(e.Deployment, e.Target, e.Name)
 			seen[of]++
 			e.Attempt = seen[of]
-			require.NoError(r, errOf(log.Append(context.Background(), e)))
+			require.NoError(r, must.Fail(log.Append(context.Background(), e)))
 			n++
 		}
 		known := map[string]bool{}
@@ -232,7 +233,7 @@ func TestWhateverTheLogHoldsCanBeRead(t *testing.T) {
 func TestMoreWritersThanCanBeDrawnAreRefused(t *testing.T) {
 	log := logtest.NewMemory().Open()
 	for i := range 101 {
-		require.NoError(t, errOf(log.Append(t.Context(), deploylog.Event{Deployment: "D", Target: "x/y", Name: "x-done", Attempt: i + 1, Data: fmt.Appendf(nil, `{"by":"w%d"}`, i)})))
+		require.NoError(t, must.Fail(log.Append(t.Context(), deploylog.Event{Deployment: "D", Target: "x/y", Name: "x-done", Attempt: i + 1, Data: fmt.Appendf(nil, `{"by":"w%d"}`, i)})))
 	}
 	err := export.ShiViz(t.Context(), log, export.Filter{}, &bytes.Buffer{})
 	assert.True(t, err != nil && strings.Contains(err.Error(), "event 101 is by the writer w100") && strings.Contains(err.Error(), "--since"), "%v", err)
@@ -255,6 +256,3 @@ func FuzzExport(f *testing.F) {
 		wantClocks(t, out.String(), 3)
 	})
 }
-
-// errOf returns the error of a call.
-func errOf[T any](_ T, err error) error { return err }

@@ -18,6 +18,7 @@ import (
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/deploylog/logtest"
 	"github.com/deployster-go/deployster/internal/feed"
+	"github.com/deployster-go/deployster/internal/must"
 )
 
 // counted is a log that counts who watches it, and what is read.
@@ -69,7 +70,7 @@ func appendTo(t testing.TB, log deploylog.Log, n int, data string) {
 		if data != "" {
 			e.Data = json.RawMessage(data)
 		}
-		assert.NoError(t, errOf(log.Append(context.Background(), e)))
+		assert.NoError(t, must.Fail(log.Append(context.Background(), e)))
 	}
 }
 
@@ -205,6 +206,3 @@ func TestWhoComesAndGoesDisturbsNobody(t *testing.T) {
 	}
 	following.Wait()
 }
-
-// errOf returns the error of a call.
-func errOf[T any](_ T, err error) error { return err }

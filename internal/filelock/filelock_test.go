@@ -43,8 +43,5 @@ func TestWhatWasReplacedIsNotHeld(t *testing.T) {
 	require.NoError(t, os.Remove(path))
 	mine, err = filelock.Hold(f)
 	assert.True(t, err == nil && !mine, "once it was removed, it is held: %v, %v", mine, err)
-	assert.ErrorIs(t, errOf(filelock.Try(path, filelock.Exclusive)), os.ErrNotExist)
+	assert.ErrorIs(t, must.Fail(filelock.Try(path, filelock.Exclusive)), os.ErrNotExist)
 }
-
-// errOf returns the error of a call that returns something besides.
-func errOf[T any](_ T, err error) error { return err }

@@ -90,11 +90,11 @@ func TestATokenAuthenticatesUntilItEnds(t *testing.T) {
 	assert.ErrorIs(t, err, identity.ErrToken, "a second one of its name")
 	now = now.Add(time.Hour)
 	assert.False(t, knows(secret), "it is known after its end")
-	assert.ErrorIs(t, errOf(other.Revoke(ctx, "ci", identity.Revoke{By: "eve"})), identity.ErrToken)
+	assert.ErrorIs(t, must.Fail(other.Revoke(ctx, "ci", identity.Revoke{By: "eve"})), identity.ErrToken)
 	again, _, err := other.Create(ctx, identity.New{Name: "ci", ID: "01D", Grant: identity.Grant{Role: identity.Viewer}})
 	require.NoError(t, err)
 	assert.True(t, knows(again))
-	require.NoError(t, errOf(tokens.Revoke(ctx, "ci", identity.Revoke{By: "ada@vm"})))
+	require.NoError(t, must.Fail(tokens.Revoke(ctx, "ci", identity.Revoke{By: "ada@vm"})))
 	assert.False(t, knows(again), "it is known though it was revoked")
 	wantEnded(t, other, now)
 }
@@ -104,7 +104,7 @@ func TestATokenAuthenticatesUntilItEnds(t *testing.T) {
 func TestWhatIsNoTokenIsNotIssued(t *testing.T) {
 	memory := logtest.NewMemory()
 	log, now := memory.Open(), time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
-	require.NoError(t, errOf(log.Append(t.Context(), deploylog.Event{Deployment: "01RUN", Target: "run/web", Name: "run-started", Attempt: 1})))
+	require.NoError(t, must.Fail(log.Append(t.Context(), deploylog.Event{Deployment: "01RUN", Target: "run/web", Name: "run-started", Attempt: 1})))
 	tokens := identity.NewTokens(log, func() time.Time { return now })
 	hash := strings.Repeat("0a", 32)
 	for name, i := range map[string]identity.Issue{
@@ -125,9 +125,9 @@ func TestWhatIsNoTokenIsNotIssued(t *testing.T) {
 		assert.True(t, errors.Is(err, identity.ErrToken) && len(written) == 0, "%s: %v, %v", name, written, err)
 	}
 	for _, name := range []string{"", "a/b", "a b", "a\tb", strings.Repeat("n", 101)} {
-		assert.ErrorIs(t, errOf(tokens.Issue(t.Context(), name, identity.Issue{Token: "01A", Role: identity.Viewer, Hash: hash})), identity.ErrToken)
+		assert.ErrorIs(t, must.Fail(tokens.Issue(t.Context(), name, identity.Issue{Token: "01A", Role: identity.Viewer, Hash: hash})), identity.ErrToken)
 	}
-	require.NoError(t, errOf(tokens.Issue(t.Context(), "ci", identity.Issue{Token: "01A", Role: identity.Viewer, Hash: hash})))
+	require.NoError(t, must.Fail(tokens.Issue(t.Context(), "ci", identity.Issue{Token: "01A", Role: identity.Viewer, Hash: hash})))
 }
 
 // wantEnded has the first token listed as expired, and the second one as revoked.
@@ -158,7 +158,7 @@ func TestEventsOfTokensThatCannotBeReadAreNone(t *testing.T) {
 	}
 	tokens := identity.NewTokens(log, time.Now)
 	assert.Empty(t, must.Get(tokens.List(t.Context()))(t))
-	assert.ErrorIs(t, errOf(tokens.Identify(t.Context(), "dpl_a_")), identity.ErrUnknown)
+	assert.ErrorIs(t, must.Fail(tokens.Identify(t.Context(), "dpl_a_")), identity.ErrUnknown)
 }
 
 // The system says who has connected; what they say themselves is of no use.
@@ -193,11 +193,11 @@ func TestLocalUsersHaveTheirRoles(t *testing.T) {
 		// A token that is wrong is not made up for by who has connected.
 		for _, header := range []string{"Bearer wrong", "Basic cm9vdDo=", ""} {
 			r.Header.Set("Authorization", header)
-			assert.ErrorIs(t, errOf(a.Identify(r)), identity.ErrUnknown, header)
+			assert.ErrorIs(t, must.Fail(a.Identify(r)), identity.ErrUnknown, header)
 		}
 	}
 	r := httptest.NewRequest(http.MethodGet, "/", nil)
-	assert.ErrorIs(t, errOf(a.Identify(r)), identity.ErrUnknown)
+	assert.ErrorIs(t, must.Fail(a.Identify(r)), identity.ErrUnknown)
 }
 
 func TestACertificateThatExpiresIsNoneOnAConnectionThatStaysOpen(t *testing.T) {
@@ -272,8 +272,5 @@ func TestACertificateOfAFormerAuthorityIsNone(t *testing.T) {
 		}
 	}
 	now = nil
-	assert.ErrorIs(t, errOf(a.Identify(r)), identity.ErrUnknown)
+	assert.ErrorIs(t, must.Fail(a.Identify(r)), identity.ErrUnknown)
 }
-
-// errOf returns the error of a call that returns something besides.
-func errOf[T any](_ T, err error) error { return err }

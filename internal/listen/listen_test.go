@@ -65,7 +65,7 @@ func TestOnlyThisMachineIsListenedToInPlainText(t *testing.T) {
 
 func TestAnAddressThatIsTakenIsSaidToBe(t *testing.T) {
 	first := open(t, listen.Options{Addresses: []string{"127.0.0.1:0"}})
-	assert.ErrorContains(t, errOf(listen.Open(t.Context(), listen.Options{Addresses: []string{first[0].Addr().String()}})), "use another port")
+	assert.ErrorContains(t, must.Fail(listen.Open(t.Context(), listen.Options{Addresses: []string{first[0].Addr().String()}})), "use another port")
 }
 
 // A socket that a killed process left is replaced. One that is listened on is not, nor is
@@ -75,17 +75,17 @@ func TestASocketIsReplacedOnlyWhereNobodyListens(t *testing.T) {
 	path := filepath.Join(dir, "socket")
 	left := must.Get(net.ListenUnix("unix", &net.UnixAddr{Name: path}))(t)
 	left.SetUnlinkOnClose(false)
-	assert.ErrorContains(t, errOf(listen.Open(t.Context(), listen.Options{Sockets: []string{path}})), "another process does so already", "one that is listened on")
+	assert.ErrorContains(t, must.Fail(listen.Open(t.Context(), listen.Options{Sockets: []string{path}})), "another process does so already", "one that is listened on")
 	_ = left.Close()
 	all := open(t, listen.Options{Sockets: []string{path}})
 	info, err := os.Stat(path)
 	assert.True(t, err == nil && info.Mode().Perm() == 0o666, "others may not connect: %v %v", info, err)
 	_ = all[0].Close()
-	assert.ErrorIs(t, errOf(os.Lstat(path)), fs.ErrNotExist, "it is left behind")
+	assert.ErrorIs(t, must.Fail(os.Lstat(path)), fs.ErrNotExist, "it is left behind")
 	file, link := filepath.Join(dir, "file"), filepath.Join(dir, "link")
 	require.NoError(t, errors.Join(os.WriteFile(file, []byte("text"), 0o600), os.Symlink(file, link)))
 	for _, taken := range []string{file, link, dir, filepath.Join(dir, "none", "socket")} {
-		assert.Error(t, errOf(listen.Open(t.Context(), listen.Options{Sockets: []string{taken}})), "%s was replaced", taken)
+		assert.Error(t, must.Fail(listen.Open(t.Context(), listen.Options{Sockets: []string{taken}})), "%s was replaced", taken)
 	}
 	text, err := os.ReadFile(file)
 	assert.True(t, string(text) == "text", "the file holds %q: %v", text, err)
@@ -103,7 +103,7 @@ func TestASocketOfAnotherOneStays(t *testing.T) {
 	require.NoError(t, err, "the end of a former server has cut off the one that came after it")
 	_ = c.Close()
 	_ = other.Close()
-	assert.ErrorIs(t, errOf(os.Lstat(path)), os.ErrNotExist, "its own socket stays")
+	assert.ErrorIs(t, must.Fail(os.Lstat(path)), os.ErrNotExist, "its own socket stays")
 }
 
 // Of servers that start at once on a socket which a killed one left, one listens, and can be
@@ -200,9 +200,6 @@ func TestFilesOfTLSThatAreOfNoUseAreRefused(t *testing.T) {
 		{Certificate: f.Certificate, Key: f.Key, ClientCA: empty},
 		{Certificate: dir, Key: f.Key},
 	} {
-		assert.Error(t, errOf(listen.NewTLS(wrong, nil)), "%+v are taken", wrong)
+		assert.Error(t, must.Fail(listen.NewTLS(wrong, nil)), "%+v are taken", wrong)
 	}
 }
-
-// errOf returns the error of a call.
-func errOf[T any](_ T, err error) error { return err }

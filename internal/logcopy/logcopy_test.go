@@ -29,7 +29,7 @@ func event(n int) deploylog.Event {
 func filled(t *testing.T, events int) *logtest.MemoryLog {
 	l := logtest.NewMemory().Open()
 	for n := range events {
-		require.NoError(t, errOf(l.Append(t.Context(), event(n))))
+		require.NoError(t, must.Fail(l.Append(t.Context(), event(n))))
 	}
 	return l
 }
@@ -39,7 +39,7 @@ func TestACopyIsTheSameLog(t *testing.T) {
 	told := ""
 	r, err := logcopy.Copy(t.Context(), from, to, func(there, of int64) { told += fmt.Sprintf("%d/%d ", there, of) })
 	require.True(t, err == nil && r.Copied == 7 && told == "7/7 ", "%+v, %v; it told %s", r, err, told)
-	require.NoError(t, errOf(from.Append(t.Context(), event(7))))
+	require.NoError(t, must.Fail(from.Append(t.Context(), event(7))))
 	r, err = logcopy.Copy(t.Context(), from, to, nil)
 	assert.True(t, err == nil && r.Copied == 1, "what came since: %+v, %v", r, err)
 	a, _ := from.Verify(t.Context())
@@ -62,13 +62,13 @@ func TestWhatIsNoCopyStaysAsItIs(t *testing.T) {
 		"itself":       {from, "both are the same log"},
 	} {
 		before, _ := c.to.Verify(t.Context())
-		assert.ErrorContains(t, errOf(logcopy.Copy(t.Context(), from, c.to, nil)), c.says, name)
+		assert.ErrorContains(t, must.Fail(logcopy.Copy(t.Context(), from, c.to, nil)), c.says, name)
 		after, _ := c.to.Verify(t.Context())
 		assert.True(t, before == after, "%s: it was changed", name)
 	}
 	unlock := must.Get(other.TryLock("copy"))(t)
 	defer unlock()
-	assert.ErrorIs(t, errOf(logcopy.Copy(t.Context(), from, other, nil)), deploylog.ErrLocked, "two copies at once")
+	assert.ErrorIs(t, must.Fail(logcopy.Copy(t.Context(), from, other, nil)), deploylog.ErrLocked, "two copies at once")
 }
 
 // dying is a log that takes so many appends.
@@ -100,17 +100,14 @@ func TestACopyThatEndedEarlyIsGoneOnWith(t *testing.T) {
 	for n := range 12 {
 		e := event(n)
 		e.Data = large
-		require.NoError(t, errOf(from.Append(t.Context(), e)))
+		require.NoError(t, must.Fail(from.Append(t.Context(), e)))
 	}
-	require.ErrorContains(t, errOf(logcopy.Copy(t.Context(), from, &dying{to, 1}, nil)), "killed", "it did not end early")
+	require.ErrorContains(t, must.Fail(logcopy.Copy(t.Context(), from, &dying{to, 1}, nil)), "killed", "it did not end early")
 	r, err := logcopy.Copy(t.Context(), from, to, nil)
 	assert.True(t, err == nil && r.Copied != 0 && r.Copied != 12, "%+v, %v", r, err)
 	_, err = logcopy.Copy(t.Context(), filled(t, 3), meddled{logtest.NewMemory().Open()}, nil)
 	assert.True(t, errors.Is(err, deploylog.ErrCorrupt) && strings.Contains(err.Error(), "somebody else appends"), "beside somebody else: %v", err)
 }
-
-// errOf returns the error of a call.
-func errOf[T any](_ T, err error) error { return err }
 
 func beside(t *testing.T) logcopy.Beside {
 	dir := t.TempDir()
@@ -127,22 +124,22 @@ func TestWhatEventsNameIsCopiedAsWell(t *testing.T) {
 	log := logtest.NewMemory().Open()
 	e := event(0)
 	e.Data = []byte(`{"text": "` + named + `", "gone": "` + strings.Repeat("0", 64) + `"}`)
-	require.NoError(t, errOf(log.Append(t.Context(), e)))
+	require.NoError(t, must.Fail(log.Append(t.Context(), e)))
 	for range 2 {
 		n, err := logcopy.CopyBeside(t.Context(), log, from, to, map[string]bool{ref.Name: true, strings.Repeat("f", 32): true, "../x": true})
 		require.True(t, err == nil && n.Objects == 1 && n.Documents == 1 && n.Missing == 2 && n.Unread == nil, "%+v, %v", n, err)
 	}
 	text, err := to.Objects.Load(named)
 	assert.True(t, err == nil && string(text) == "named", "%q, %v", text, err)
-	assert.ErrorIs(t, errOf(to.Objects.Load(other)), objects.ErrMissing, "what nothing names")
+	assert.ErrorIs(t, must.Fail(to.Objects.Load(other)), objects.ErrMissing, "what nothing names")
 	there, err := to.Objects.Salt()
 	assert.True(t, err == nil && bytes.Equal(there, salt), "the salt is %x and not %x, %v", there, salt, err)
 	var secret string
 	err = to.Documents.Get(ref, &secret)
 	assert.True(t, err == nil && secret == "a secret", "%q, %v", secret, err)
 	elsewhere := beside(t)
-	require.NoError(t, errOf(elsewhere.Objects.MakeSalt()))
-	assert.ErrorContains(t, errOf(logcopy.CopyBeside(t.Context(), log, from, elsewhere, nil)), "another key of hashes", "to where somebody has made revisions")
+	require.NoError(t, must.Fail(elsewhere.Objects.MakeSalt()))
+	assert.ErrorContains(t, must.Fail(logcopy.CopyBeside(t.Context(), log, from, elsewhere, nil)), "another key of hashes", "to where somebody has made revisions")
 }
 
 // closed is a place of which somebody may read nothing, or write nothing.
@@ -162,7 +159,7 @@ func TestWhatMayNotBeReadIsLeftOut(t *testing.T) {
 	log := logtest.NewMemory().Open()
 	e := event(0)
 	e.Data = []byte(`{"text": "` + text + `"}`)
-	require.NoError(t, errOf(log.Append(t.Context(), e)))
+	require.NoError(t, must.Fail(log.Append(t.Context(), e)))
 	names := map[string]bool{ref.Name: true}
 	n, err := logcopy.CopyBeside(t.Context(), log, shut, beside(t), names)
 	if err != nil || !slices.Equal(n.Unread, []string{"the key of hashes", "texts of revisions", "documents with secrets"}) || n.Missing+n.Documents+n.Objects != 0 {

@@ -35,7 +35,7 @@ func TestMetricsFollowTheLog(t *testing.T) {
 	if text := answer(t, h); !strings.Contains(text, "deployster_log_events 0\n") || !strings.Contains(text, `deployster_info{version="1.2.3"} 1`) {
 		t.Errorf("of an empty log:\n%s", text)
 	}
-	require.NoError(t, errOf(log.Append(t.Context(), deploylog.Event{Deployment: "d", Target: "run/m.yaml", Name: "run-started", Attempt: 1})))
+	require.NoError(t, must.Fail(log.Append(t.Context(), deploylog.Event{Deployment: "d", Target: "run/m.yaml", Name: "run-started", Attempt: 1})))
 	m.Recorded(deploylog.Event{Target: "run/m.yaml", Name: "run-started"})
 	m.Retried("one")
 	m.RunBegun("apply")
@@ -61,7 +61,7 @@ func TestMetricsOfPromotion(t *testing.T) {
 	for i, c := range []promotion.Command{
 		promotion.Define{Definition: parsed, ID: "1", By: "eve"}, promotion.StopLine{ID: "2", By: "eve", Reason: "a fire"},
 	} {
-		require.NoError(t, errOf(promotions.New(log, time.Now).Change(t.Context(), "shop", i == 0, func(p *promotion.State) ([]deploylog.Event, error) {
+		require.NoError(t, must.Fail(promotions.New(log, time.Now).Change(t.Context(), "shop", i == 0, func(p *promotion.State) ([]deploylog.Event, error) {
 			return p.Propose(c, promotion.Observed{}, time.Now())
 		})))
 	}
@@ -82,6 +82,3 @@ func TestMetricsOfALogThatCannotBeReadAreNone(t *testing.T) {
 	m.Handler().ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/metrics", nil))
 	assert.Equal(t, http.StatusInternalServerError, w.Code, "%d\n%s", w.Code, w.Body)
 }
-
-// errOf returns the error of a call.
-func errOf[T any](_ T, err error) error { return err }

@@ -135,7 +135,7 @@ func TestAModuleOfARepositoryIsWhatItsRefMeantWhenItWasPinned(t *testing.T) {
 		wantFile(t, dir, "run", "#!/bin/sh")
 		info, err := os.Stat(filepath.Join(dir, "files/run.sh"))
 		assert.True(t, err == nil && info.Mode()&0o100 != 0, "run.sh is %v, %v", info, err)
-		assert.Error(t, errOf(os.Stat(filepath.Join(dir, "README"))), "it has what is beside the module")
+		assert.Error(t, must.Fail(os.Stat(filepath.Join(dir, "README"))), "it has what is beside the module")
 	}
 	for _, source := range []string{"//modules/web?ref=v1", "//modules/web", "//modules/web?ref=main", "//modules/web?ref=" + second} {
 		now, err := c.Resolve(t.Context(), r.source(source))
@@ -160,7 +160,7 @@ func TestAModuleMayBeOfARepositoryThatNamesObjectsBySHA256(t *testing.T) {
 	wantFile(t, dir, "module.yaml", "resources: {}")
 	again, err := c.Resolve(t.Context(), r.source("//web?ref="+commit))
 	assert.True(t, err == nil && again == pin, "by its commit it is %+v, %v", again, err)
-	assert.ErrorContains(t, errOf(c.Resolve(t.Context(), r.source("//web?ref="+commit[:40]))), "this one has another", "by a part of its commit")
+	assert.ErrorContains(t, must.Fail(c.Resolve(t.Context(), r.source("//web?ref="+commit[:40]))), "this one has another", "by a part of its commit")
 }
 
 func wantFile(t *testing.T, dir, name, want string) {
@@ -221,8 +221,8 @@ func TestNoHookIsRun(t *testing.T) {
 		}
 	}
 	t.Setenv("GIT_TEMPLATE_DIR", template)
-	require.NoError(t, errOf(modulesource.In(t.TempDir()).Resolve(t.Context(), r.source("//modules/web"))))
-	assert.Error(t, errOf(os.Stat(marker)), "a hook was run")
+	require.NoError(t, must.Fail(modulesource.In(t.TempDir()).Resolve(t.Context(), r.source("//modules/web"))))
+	assert.Error(t, must.Fail(os.Stat(marker)), "a hook was run")
 }
 
 func TestAModuleOfARegistry(t *testing.T) {
@@ -281,7 +281,7 @@ func TestAModuleOfARegistry(t *testing.T) {
 func TestModulesArePushedToATag(t *testing.T) {
 	name := "oci://127.0.0.1:1/modules/web" // nobody is asked
 	for _, wrong := range []string{name, name + ":1//x", name + "@sha256:" + strings.Repeat("0", 64), "git::file:///x"} {
-		assert.ErrorContains(t, errOf(modulesource.Push(t.Context(), t.TempDir(), parse(t, wrong))), "oci://REGISTRY/REPOSITORY:TAG", "pushed to %s", wrong)
+		assert.ErrorContains(t, must.Fail(modulesource.Push(t.Context(), t.TempDir(), parse(t, wrong))), "oci://REGISTRY/REPOSITORY:TAG", "pushed to %s", wrong)
 	}
 }
 
@@ -294,6 +294,3 @@ func FuzzParse(f *testing.F) {
 		assert.True(t, err != nil || s.String() == text && !strings.ContainsAny(text, " \n\x00"), "%q is %v", text, s)
 	})
 }
-
-// errOf returns the error of a call.
-func errOf[T any](_ T, err error) error { return err }

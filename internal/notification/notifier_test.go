@@ -149,8 +149,8 @@ func TestWhatCannotBeToldIsPutAside(t *testing.T) {
 	s.until(notification.Delivered, 1)
 	got := s.status()
 	assert.True(t, len(got.Abandoned) == 1 && got.Abandoned[0].Event == first && got.Abandoned[0].Tries == 3 && got.Abandoned[0].Error == "nobody listens", "%+v", got)
-	assert.ErrorIs(t, errOf((notification.Retry{Event: second, By: "ada"}).Do(t.Context(), s.log, "team")), notification.ErrNotAbandoned)
-	assert.ErrorIs(t, errOf((notification.Retry{By: "ada"}).Do(t.Context(), s.log, "tema")), notification.ErrNotAbandoned)
+	assert.ErrorIs(t, must.Fail((notification.Retry{Event: second, By: "ada"}).Do(t.Context(), s.log, "team")), notification.ErrNotAbandoned)
+	assert.ErrorIs(t, must.Fail((notification.Retry{By: "ada"}).Do(t.Context(), s.log, "tema")), notification.ErrNotAbandoned)
 	for round := range 2 {
 		written, err := notification.Retry{By: "ada"}.Do(t.Context(), s.log, "team")
 		require.True(t, err == nil && len(written) == 1, "%v %v", written, err)
@@ -304,7 +304,7 @@ func TestWhyPromotionsAreHeldIsTold(t *testing.T) {
 		{"stage/shop/prod", "promotion-rejected", `{"reason":"not tested"}`, "not tested", "stage/shop/prod has failed: not tested"},
 		{"stage/shop/prod", "promotion-rolled-back", `{"error":"environment shop/prod was rolled back"}`, "environment shop/prod was rolled back", "stage/shop/prod is held: environment shop/prod was rolled back"},
 	} {
-		require.NoError(t, errOf(s.log.Append(t.Context(), deploylog.Event{Deployment: "d" + c.event, Target: c.target, Name: c.event, Attempt: 1, Data: []byte(c.data)})))
+		require.NoError(t, must.Fail(s.log.Append(t.Context(), deploylog.Event{Deployment: "d" + c.event, Target: c.target, Name: c.event, Attempt: 1, Data: []byte(c.data)})))
 		m := <-s.told
 		assert.True(t, m.Cause == c.cause && m.Text == c.text, "%s is told as %q, because of %q", c.event, m.Text, m.Cause)
 	}
@@ -367,6 +367,3 @@ func FuzzParse(f *testing.F) {
 		}
 	})
 }
-
-// errOf returns the error of a call.
-func errOf[T any](_ T, err error) error { return err }

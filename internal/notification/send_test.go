@@ -275,15 +275,12 @@ func TestASecretIsReadFromAFileAlone(t *testing.T) {
 		text, err := secret(path)
 		assert.True(t, err != nil && strings.Contains(err.Error(), "open "+path+": it is a "), "%s: %q, %v", path, text, err)
 	}
-	assert.ErrorIs(t, errOf(secret(filepath.Join(dir, "none"))), os.ErrNotExist)
+	assert.ErrorIs(t, must.Fail(secret(filepath.Join(dir, "none"))), os.ErrNotExist)
 	for _, path := range []string{file, link} {
 		text, err := secret(path)
 		assert.True(t, err == nil && text == "word", "%s: %q, %v", path, text, err)
 	}
 }
-
-// errOf returns the error of a call.
-func errOf[T any](_ T, err error) error { return err }
 
 // certificate is one for a name, which has signed itself.
 func certificate(t *testing.T, name string, ends time.Time) tls.Certificate {

@@ -119,9 +119,9 @@ func TestWhatIsNoHashNamesNoFile(t *testing.T) {
 
 func TestWhatCannotBeKeptIsNotThere(t *testing.T) {
 	dir := t.TempDir()
-	assert.ErrorContains(t, errOf(objects.In(dir, nil).Keep(make([]byte, 16<<20+1))), "bytes")
+	assert.ErrorContains(t, must.Fail(objects.In(dir, nil).Keep(make([]byte, 16<<20+1))), "bytes")
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "file"), nil, 0o600))
-	assert.Error(t, errOf(objects.In(filepath.Join(dir, "file"), nil).Keep([]byte("x"))), "it was kept below a file")
+	assert.Error(t, must.Fail(objects.In(filepath.Join(dir, "file"), nil).Keep([]byte("x"))), "it was kept below a file")
 }
 
 func TestManyKeepOneContentAtOnce(t *testing.T) {
@@ -141,13 +141,10 @@ func TestManyKeepOneContentAtOnce(t *testing.T) {
 	group.Wait()
 }
 
-// errOf returns the error of a call.
-func errOf[T any](_ T, err error) error { return err }
-
 func TestAStoreHasOneSalt(t *testing.T) {
 	dir := t.TempDir()
 	store := objects.In(dir, nil)
-	assert.ErrorIs(t, errOf(store.Salt()), objects.ErrMissing, "before it is made")
+	assert.ErrorIs(t, must.Fail(store.Salt()), objects.ErrMissing, "before it is made")
 	salts := make([][]byte, 20)
 	var making sync.WaitGroup
 	for i := range salts {
@@ -173,7 +170,7 @@ func TestAStoreHasOneSalt(t *testing.T) {
 	assert.True(t, err == nil && len(left) == 0, "left are %v, %v", left, err)
 	for _, text := range []string{"", "half", string(bytes.Repeat([]byte("x"), 64))} {
 		require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
-		assert.ErrorIs(t, errOf(store.MakeSalt()), objects.ErrAltered, "of the salt %q", text)
+		assert.ErrorIs(t, must.Fail(store.MakeSalt()), objects.ErrAltered, "of the salt %q", text)
 	}
 }
 
@@ -251,12 +248,12 @@ func TestWhatWasTakenAwayIsBroughtBack(t *testing.T) {
 		assert.True(t, dryRun == (err != nil), "dry run %v: of what is needed: %v", dryRun, err)
 	}
 	for hash, content := range map[string]string{loaded: "loaded", needed: "needed", young: "young"} {
-		assert.NoError(t, errOf(os.Lstat(at(hash))), "%s is not back", content)
+		assert.NoError(t, must.Fail(os.Lstat(at(hash))), "%s is not back", content)
 		wantContent(t, store, hash, content)
 	}
 	refused(t, store, rest, objects.ErrMissing)
 	for _, hash := range []string{loaded, needed, rest} {
-		assert.ErrorIs(t, errOf(os.Lstat(at(".removed-"+hash))), os.ErrNotExist, "its other name stays")
+		assert.ErrorIs(t, must.Fail(os.Lstat(at(".removed-"+hash))), os.ErrNotExist, "its other name stays")
 	}
 }
 

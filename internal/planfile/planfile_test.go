@@ -158,8 +158,8 @@ func TestDecodeRefuses(t *testing.T) {
 	}
 	f := some()
 	f.Resources[0].State["deep"] = nested(protocol.MaxDepth - 2)
-	assert.NoError(t, errOf(f.Encode()), "a state as deep as an answer can be")
-	assert.ErrorContains(t, errOf(planfile.Decode(make([]byte, planfile.MaxSize+1))), "more than 64 MiB")
+	assert.NoError(t, must.Fail(f.Encode()), "a state as deep as an answer can be")
+	assert.ErrorContains(t, must.Fail(planfile.Decode(make([]byte, planfile.MaxSize+1))), "more than 64 MiB")
 }
 
 func TestAPlanThatNoServerTakesIsNotSaved(t *testing.T) {
@@ -167,7 +167,7 @@ func TestAPlanThatNoServerTakesIsNotSaved(t *testing.T) {
 	f.Server = "https://deploy.example"
 	room := objects.MaxSize - len(encoded(t, f)) - len(`"text": "",`)
 	f.Resources[0].State["text"] = strings.Repeat("x", room+200)
-	assert.ErrorContains(t, errOf(f.Encode()), "at most 16777216 are taken by a server: plan parts of it with --target")
+	assert.ErrorContains(t, must.Fail(f.Encode()), "at most 16777216 are taken by a server: plan parts of it with --target")
 	f.Resources[0].State["text"] = strings.Repeat("x", room-200)
 	data := encoded(t, f)
 	assert.True(t, len(data) >= objects.MaxSize-1000 && len(data) <= objects.MaxSize, "it has %d bytes", len(data))
@@ -192,7 +192,7 @@ func TestAnyEditIsRefused(t *testing.T) {
 		default:
 			edited = append(edited[:at], edited[at+1:]...)
 		}
-		require.Error(t, errOf(planfile.Decode(edited)), "accepted with an edit at %d", at)
+		require.Error(t, must.Fail(planfile.Decode(edited)), "accepted with an edit at %d", at)
 	})
 }
 
@@ -234,7 +234,7 @@ func TestAHostileFileTakesLittleMemory(t *testing.T) {
 	hostile := redigested(small.Bytes(), f.Digest)
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
-	require.NoError(t, errOf(planfile.Decode(hostile)))
+	require.NoError(t, must.Fail(planfile.Decode(hostile)))
 	runtime.ReadMemStats(&after)
 	allocated := after.TotalAlloc - before.TotalAlloc
 	assert.True(t, allocated <= uint64(100*len(hostile)), "%d bytes took %d to be read", len(hostile), allocated)
@@ -291,8 +291,8 @@ func TestIs(t *testing.T) {
 func TestSalts(t *testing.T) {
 	a, err := planfile.NewSalt(strings.NewReader("0123456789abcdef"))
 	require.True(t, err == nil && len(a) == 32, "%v %v", a, err)
-	assert.Error(t, errOf(planfile.NewSalt(strings.NewReader("too little"))), "a salt of too little randomness")
-	assert.Error(t, errOf(planfile.NewSalt(broken{})), "a salt of no randomness")
+	assert.Error(t, must.Fail(planfile.NewSalt(strings.NewReader("too little"))), "a salt of too little randomness")
+	assert.Error(t, must.Fail(planfile.NewSalt(broken{})), "a salt of no randomness")
 	of := func(s planfile.Salt, v any) string {
 		h, err := s.Fingerprint(v)
 		assert.NoError(t, err)
@@ -308,9 +308,6 @@ func TestSalts(t *testing.T) {
 type broken struct{}
 
 func (broken) Read([]byte) (int, error) { return 0, errors.New("no randomness") }
-
-// errOf returns the error of a call.
-func errOf[T any](_ T, err error) error { return err }
 
 func load(t *testing.T, text string) *manifest.Manifest {
 	m := must.Get(manifest.Load([]manifest.Source{{Name: "m.yaml", Data: []byte(text)}},

@@ -28,7 +28,7 @@ func groupsBuilt(tb testing.TB, log deploylog.Log, groups, jobs int) {
 	s, now := build.New(record.Entity), snapshotNoon
 	seq, batch := int64(0), []deploylog.Event{}
 	flush := func() {
-		require.NoError(tb, errOf(log.Append(tb.Context(), batch...)))
+		require.NoError(tb, must.Fail(log.Append(tb.Context(), batch...)))
 		batch = batch[:0]
 	}
 	write := func(events ...deploylog.Event) {
@@ -109,7 +109,7 @@ func BenchmarkBuildsOfALongLog(b *testing.B) {
 	compare(b, log, func(log deploylog.Log) int64 {
 		all := NewBuilds(log, time.Now)
 		require.NoError(b, all.Follow(b.Context(), 0))
-		require.NoError(b, errOf(all.BuildStatus("base", nil)))
+		require.NoError(b, must.Fail(all.BuildStatus("base", nil)))
 		return all.Head()
 	})
 }

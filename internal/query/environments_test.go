@@ -16,6 +16,7 @@ import (
 	"github.com/deployster-go/deployster/environment"
 	"github.com/deployster-go/deployster/environment/definition"
 	"github.com/deployster-go/deployster/environment/record"
+	"github.com/deployster-go/deployster/internal/must"
 	"github.com/deployster-go/deployster/internal/query"
 )
 
@@ -99,7 +100,7 @@ func TestADeploymentIsFollowedToItsEnd(t *testing.T) {
 				go func() {
 					for _, happens := range tc.happens {
 						happens.Deployment = cmp.Or(happens.Deployment, started.Deployment)
-						assert.NoError(t, errOf(e.Log.Append(ctx, happens)))
+						assert.NoError(t, must.Fail(e.Log.Append(ctx, happens)))
 					}
 				}()
 				seen := 0
@@ -131,7 +132,7 @@ func TestWhatWasReachedBeforeHostsWereUncordonedIsSeen(t *testing.T) {
 					environment.CordonHosts{Hosts: []string{"one"}, Drain: true}, environment.UncordonHosts{Hosts: []string{"one"}},
 					environment.CordonHosts{Hosts: []string{"two"}}, environment.UncordonHosts{Hosts: []string{"two"}},
 				} {
-					require.NoError(t, errOf(others.Command(t.Context(), "shop", c)))
+					require.NoError(t, must.Fail(others.Command(t.Context(), "shop", c)))
 				}
 				ctx, cancel := context.WithTimeout(t.Context(), watched)
 				defer cancel()
@@ -156,6 +157,3 @@ func TestWhatWasReachedBeforeHostsWereUncordonedIsSeen(t *testing.T) {
 		})
 	}
 }
-
-// errOf returns the error of a call that returns something besides.
-func errOf[T any](_ T, err error) error { return err }

@@ -37,7 +37,7 @@ func logOf(t *testing.T, lines ...string) deploylog.Log {
 		if len(f) > 3 {
 			e.Data = json.RawMessage(f[3])
 		}
-		require.NoError(t, errOf(log.Append(t.Context(), e)))
+		require.NoError(t, must.Fail(log.Append(t.Context(), e)))
 	}
 	return log
 }
@@ -343,11 +343,11 @@ func TestPipelinesWithoutADefinitionAreListedAndExplained(t *testing.T) {
 	p := NewPipelines(log, time.Now)
 	require.NoError(t, p.Follow(t.Context(), 0))
 	for _, name := range p.Present() {
-		require.NoError(t, errOf(p.Explain(record.Target(name), nil, true)))
+		require.NoError(t, must.Fail(p.Explain(record.Target(name), nil, true)))
 	}
 	rows, _ := p.List()
 	assert.True(t, len(rows) == 1 && rows[0].Stages == 0 && rows[0].Name == "odd", "listed are %+v", rows)
-	require.NoError(t, errOf(p.Status(true, false)))
+	require.NoError(t, must.Fail(p.Status(true, false)))
 }
 
 // ending is a log in which a run ends right after it was read for the first time.
@@ -460,5 +460,3 @@ func appendTo(t *testing.T, log deploylog.Log, deployment string, target deployl
 	_, err := log.Append(t.Context(), deploylog.Event{Deployment: deployment, Target: target, Name: event, Attempt: 1, Data: []byte(data)})
 	require.NoError(t, err)
 }
-
-func errOf[T any](_ T, err error) error { return err }

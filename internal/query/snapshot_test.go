@@ -229,7 +229,7 @@ func BenchmarkPipelinesOfALongLog(b *testing.B) {
 	compare(b, log, func(log deploylog.Log) int64 {
 		p := NewPipelines(log, time.Now)
 		require.NoError(b, p.Follow(b.Context(), 0))
-		require.NoError(b, errOf(p.Status(false, false)))
+		require.NoError(b, must.Fail(p.Status(false, false)))
 		return p.Head()
 	})
 }
@@ -257,7 +257,7 @@ func large(tb testing.TB, log deploylog.Log, hosts, revisions int) {
 		events[i].Seq, events[i].ID = 0, ""
 	}
 	for part := range slices.Chunk(events, 5000) {
-		require.NoError(tb, errOf(log.Append(tb.Context(), part...)))
+		require.NoError(tb, must.Fail(log.Append(tb.Context(), part...)))
 	}
 }
 

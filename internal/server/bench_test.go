@@ -69,7 +69,7 @@ func BenchmarkRecords(b *testing.B) {
 					defer unlock()
 				}
 				event := deploylog.Event{Deployment: fmt.Sprint("d", n.Add(1)), Target: "run/web.yaml", Name: "run-started"}
-				require.NoError(b, errOf(log.Append(b.Context(), event)))
+				require.NoError(b, must.Fail(log.Append(b.Context(), event)))
 			})
 		})
 	}
@@ -82,7 +82,7 @@ func BenchmarkFollowers(b *testing.B) {
 	_, url := newServer(b, log, fresh)
 	b.Run("Feed", func(b *testing.B) {
 		reportLate(b, followed(b, url+"/v1/events?follow=true&after=1", func(id string) {
-			require.NoError(b, errOf(log.Append(b.Context(), deploylog.Event{Deployment: id, Target: "run/web.yaml", Name: "run-started"})))
+			require.NoError(b, must.Fail(log.Append(b.Context(), deploylog.Event{Deployment: id, Target: "run/web.yaml", Name: "run-started"})))
 		}))
 	})
 	passing := newPassing(b)

@@ -289,7 +289,7 @@ func TestTheWorkersOfAServerAreAskedThroughIt(t *testing.T) {
 
 func TestTheLogOfAJobIsReadInParts(t *testing.T) {
 	log, dir := logtest.NewMemory().Open(), t.TempDir()
-	require.NoError(t, errOf(log.Append(t.Context(), groups(t)...)))
+	require.NoError(t, must.Fail(log.Append(t.Context(), groups(t)...)))
 	_, url := newServer(t, log, func(o *server.Options) { o.Workspace = dir })
 	write := func(job int, text string) {
 		at := filepath.Join(dir, jobs.LogName("base-1", job, 1))

@@ -113,7 +113,7 @@ func groups(tb testing.TB) (events []deploylog.Event) {
 func newAPI(tb testing.TB, events []deploylog.Event, words []string, dir string) *api {
 	tb.Helper()
 	log := logtest.NewMemory().Open()
-	require.NoError(tb, errOf(log.Append(tb.Context(), events...)))
+	require.NoError(tb, must.Fail(log.Append(tb.Context(), events...)))
 	a, store := &api{words: slices.Clone(words), failed: &bytes.Buffer{}}, objects.In(dir, nil)
 	for _, text := range []string{nothing, noVariables} {
 		digest := must.Get(store.Keep([]byte(text)))(tb)

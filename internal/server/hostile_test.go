@@ -257,7 +257,7 @@ func TestWhoFollowsAndTakesNothingIsDisconnected(t *testing.T) {
 		for i := range events {
 			e := started(1000 + i)
 			e.Data = data
-			require.NoError(t, errOf(log.Append(t.Context(), e)))
+			require.NoError(t, must.Fail(log.Append(t.Context(), e)))
 		}
 		taking.Wait()
 		grown := heap() - before - int64(events*len(data))
@@ -376,7 +376,7 @@ func TestNothingIsSentToWhoMayReadNoMore(t *testing.T) {
 		answer := readAnswer(t, conn)
 		revoked.Store(true)
 		<-time.After(2 * time.Second)
-		require.NoError(t, errOf(log.Append(t.Context(), started(7))))
+		require.NoError(t, must.Fail(log.Append(t.Context(), started(7))))
 		_ = conn.SetReadDeadline(time.Now().Add(time.Minute))
 		text, err := io.ReadAll(answer.Body)
 		assert.True(t, len(text) == 0 && err == nil, "who may read no more was sent %q, %v", text, err)
@@ -398,7 +398,7 @@ func define(tb testing.TB, log deploylog.Log, many int) {
 	for i := range many {
 		d := querytest.Definition()
 		d.Name = fmt.Sprint("p", i)
-		require.NoError(tb, errOf(all.Command(context.Background(), d.Name, pipeline.Define{Definition: d, ID: fmt.Sprint("define", i)})))
+		require.NoError(tb, must.Fail(all.Command(context.Background(), d.Name, pipeline.Define{Definition: d, ID: fmt.Sprint("define", i)})))
 	}
 }
 
@@ -438,6 +438,6 @@ func TestManyClientsLoseNothing(t *testing.T) {
 		})
 	}
 	recorders.Wait()
-	require.NoError(t, errOf(log.Append(t.Context(), started(1))))
+	require.NoError(t, must.Fail(log.Append(t.Context(), started(1))))
 	followers.Wait()
 }

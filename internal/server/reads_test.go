@@ -21,6 +21,7 @@ import (
 	"github.com/deployster-go/deployster/control/pipelines"
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/deploylog/logtest"
+	"github.com/deployster-go/deployster/internal/must"
 	"github.com/deployster-go/deployster/internal/query/querytest"
 	"github.com/deployster-go/deployster/internal/server"
 	"github.com/deployster-go/deployster/pipeline"
@@ -71,7 +72,7 @@ func all(t *testing.T, s *server.Server, at, operation, path, member string) (fo
 func fuzzedServer(t *testing.T, pipelines int) (*server.Server, string) {
 	events, _ := fuzzed(t)
 	log := logtest.NewMemory().Open()
-	require.NoError(t, errOf(log.Append(t.Context(), events...)))
+	require.NoError(t, must.Fail(log.Append(t.Context(), events...)))
 	define(t, log, pipelines)
 	return newServer(t, log)
 }
@@ -159,7 +160,7 @@ func TestWhatCannotBeReadIsRefused(t *testing.T) {
 	}
 	_, _, text = ask(t, "GET", at+"/v1/events?follow=true&after=1000000", "viewer", "")
 	var head int
-	require.NoError(t, errOf(fmt.Sscanf(text[strings.Index(text, ends):], ends+"%d", &head)), text)
+	require.NoError(t, must.Fail(fmt.Sscanf(text[strings.Index(text, ends):], ends+"%d", &head)), text)
 	expect(t, 200, fmt.Sprintf(`"seq":%d,`, head), "GET", fmt.Sprintf("%s/v1/events?after=%d", at, head-1), "viewer", "")
 	refused(422, ends+fmt.Sprint(head), fmt.Sprintf("/v1/events?follow=true&after=%d", head+1))
 	refused(422, ends+fmt.Sprint(head), "/v1/events", "Accept", "text/event-stream", "Last-Event-ID", fmt.Sprint(head+1))
@@ -193,7 +194,7 @@ func TestEventsThatHaveNotChangedAreNotSentAgain(t *testing.T) {
 		status, _, text := ask(t, "GET", at+path, "viewer", "", "If-None-Match", tags[path])
 		assert.True(t, status == http.StatusNotModified && text == "", "%s is sent again: %d %s", path, status, text)
 	}
-	require.NoError(t, errOf(log.Append(t.Context(), started(6), deploylog.Event{Deployment: "d6", Target: "run/web.yaml", Name: "run-succeeded", Attempt: 1})))
+	require.NoError(t, must.Fail(log.Append(t.Context(), started(6), deploylog.Event{Deployment: "d6", Target: "run/web.yaml", Name: "run-succeeded", Attempt: 1})))
 	for path, tag := range tags {
 		status, h, _ := ask(t, "GET", at+path, "viewer", "", "If-None-Match", tag)
 		held := strings.Contains(path, "until")
@@ -263,7 +264,7 @@ func TestAListIsReadInPartsWhileItGrows(t *testing.T) {
 		}
 		d := querytest.Definition()
 		d.Name = fmt.Sprint("a", i) // before all others
-		require.NoError(t, errOf(all.Command(t.Context(), d.Name, pipeline.Define{Definition: d, ID: "new" + d.Name})))
+		require.NoError(t, must.Fail(all.Command(t.Context(), d.Name, pipeline.Define{Definition: d, ID: "new" + d.Name})))
 	}
 	assert.Equal(t, []string{"p0", "p1", "p2", "p3", "p4", "p5", "p6", "p7", "p8"}, got)
 }
@@ -285,7 +286,7 @@ func TestAListThatHasNotChangedIsNotSentAgain(t *testing.T) {
 			t.Errorf("%s with %s: %d %v, want %d", c.query, c.tags, status, h, c.want)
 		}
 	}
-	require.NoError(t, errOf(log.Append(t.Context(), started(1))))
+	require.NoError(t, must.Fail(log.Append(t.Context(), started(1))))
 	_, h, status := listPart(t, at+"/v1/pipelines", "If-None-Match", tag)
 	assert.True(t, status == 200 && h.Get("ETag") != tag, "after an event: %d %v", status, h)
 }

@@ -121,7 +121,7 @@ func started(n int) deploylog.Event {
 func logOf(t *testing.T, events int) deploylog.Log {
 	log := logtest.NewMemory().Open()
 	for i := range events {
-		require.NoError(t, errOf(log.Append(t.Context(), started(i))))
+		require.NoError(t, must.Fail(log.Append(t.Context(), started(i))))
 	}
 	return log
 }
@@ -271,7 +271,7 @@ func TestCommandsAreRecordedAsWhoWasAuthenticated(t *testing.T) {
 	log := logOf(t, 0)
 	p := pipelines.New(log, time.Now)
 	d := querytest.Definition()
-	require.NoError(t, errOf(p.Command(t.Context(), d.Name, pipeline.Define{Definition: d, ID: "d0", By: "root"})))
+	require.NoError(t, must.Fail(p.Command(t.Context(), d.Name, pipeline.Define{Definition: d, ID: "d0", By: "root"})))
 	_, url := newServer(t, log)
 	at := url + "/v1/pipelines/" + d.Name + "/commands/"
 	const manifest = "resources: {}"
@@ -295,7 +295,7 @@ func TestCommandsAreRecordedAsWhoWasAuthenticated(t *testing.T) {
 	expect(t, 403, "", "POST", at+"approve", "operator", `{"stage":"x","revision":"1"}`)
 	expect(t, 404, "", "POST", at+"approve", "approver", `{"stage":"x","revision":"1"}`)
 	expect(t, 404, "", "POST", url+"/v1/pipelines/nonsense/commands/pause", "admin", `{}`)
-	require.NoError(t, errOf(p.Command(t.Context(), d.Name, pipeline.Define{Definition: d, ID: "d9", By: "root", Inventory: "another"})))
+	require.NoError(t, must.Fail(p.Command(t.Context(), d.Name, pipeline.Define{Definition: d, ID: "d9", By: "root", Inventory: "another"})))
 	expect(t, 412, "", "POST", at+"release", "operator", `{"revision":"2"}`, "If-Match", `"1"`)
 }
 
@@ -351,7 +351,7 @@ func TestNotificationsAreToldAgainAndTokensCreatedOnce(t *testing.T) {
 		{Deployment: "a", Target: "notification/team", Name: "notification-begun", Attempt: 1, Data: []byte(`{"version":1,"through":1}`)},
 		{Deployment: "b", Target: "notification/team", Name: "notification-abandoned", Attempt: 1, Data: []byte(`{"version":1,"told":2,"through":2,"tries":6,"error":"503"}`)},
 	} {
-		require.NoError(t, errOf(log.Append(t.Context(), e)), "%v", i)
+		require.NoError(t, must.Fail(log.Append(t.Context(), e)), "%v", i)
 	}
 	_, url := newServer(t, log, func(o *server.Options) {})
 	hash := strings.Repeat("0a", 32)
@@ -459,6 +459,3 @@ func TestALogThatTakesNothingAnyMoreIsTold(t *testing.T) {
 		assert.ErrorIs(t, <-told, tc.err)
 	}
 }
-
-// errOf returns the error of a call that returns something besides.
-func errOf[T any](_ T, err error) error { return err }

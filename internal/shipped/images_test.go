@@ -85,19 +85,19 @@ func TestOtherImagesAreTheEngines(t *testing.T) {
 	}})
 	want := []string{"acme/vm:1", "deployster/file:1.0", "registry.example/deployster/file", "deployster/a/b"}
 	for _, ref := range want {
-		assert.NoError(t, errOf(i.Image(t.Context(), ref, engine.PullAlways, nil)), ref)
+		assert.NoError(t, must.Fail(i.Image(t.Context(), ref, engine.PullAlways, nil)), ref)
 	}
 	for n, ref := range want {
 		assert.True(t, c.asked[n] == ref+" always", "asked for %v", c.asked)
 	}
-	assert.ErrorIs(t, errOf(i.Image(t.Context(), "deployster/file@sha256:00", engine.PullNever, nil)), engine.ErrNoImage, "by digest")
+	assert.ErrorIs(t, must.Fail(i.Image(t.Context(), "deployster/file@sha256:00", engine.PullNever, nil)), engine.ErrNoImage, "by digest")
 	assert.True(t, c.loads.Load() == 0, "something was loaded")
 }
 
 func TestNewImagesServesTheRunningProgram(t *testing.T) {
 	i, err := NewImages(&enginetest.Fake{Images: map[string]enginetest.FakeImage{"acme/vm:1": {}}}, Options{Version: "1", OS: "linux", Arch: "amd64"})
 	require.NoError(t, err)
-	assert.NoError(t, errOf(i.Image(t.Context(), "acme/vm:1", engine.PullNever, nil)))
+	assert.NoError(t, must.Fail(i.Image(t.Context(), "acme/vm:1", engine.PullNever, nil)))
 	self, err := os.Executable()
 	assert.True(t, err == nil && i.source.Executable == self, "source %+v, %v", i.source, err)
 }
@@ -109,7 +109,7 @@ func TestUnknownType(t *testing.T) {
 		"deployster/net": "did you mean deployster/network?", "deployster/contaner": "did you mean deployster/container?",
 		"deployster/zebra": "is not a resource type that ships with Deployster (there are command, container, file, http, kubernetes, network, volume;",
 	} {
-		assert.ErrorContains(t, errOf(i.Image(t.Context(), ref, engine.PullMissing, nil)), hint, ref)
+		assert.ErrorContains(t, must.Fail(i.Image(t.Context(), ref, engine.PullMissing, nil)), hint, ref)
 	}
 	assert.True(t, len(c.asked) == 0, "the engine was asked: %v", c.asked)
 }
@@ -120,7 +120,7 @@ func TestNoBinaryForThePlatform(t *testing.T) {
 	assert.True(t, err != nil && strings.Contains(err.Error(), "deployster-linux-arm64") && strings.Contains(err.Error(), "--types-image"), "got %v", err)
 	i, _ = images(t, "amd64", &enginetest.Fake{})
 	i.options.OS = "windows"
-	assert.ErrorContains(t, errOf(i.Image(t.Context(), "deployster/file", engine.PullMissing, nil)), "this one runs windows")
+	assert.ErrorContains(t, must.Fail(i.Image(t.Context(), "deployster/file", engine.PullMissing, nil)), "this one runs windows")
 }
 
 func TestBinaryOutOfAnImage(t *testing.T) {
@@ -158,7 +158,7 @@ func TestBinaryOutOfAnImage(t *testing.T) {
 		"registry.example/missing:1": "--types-image: ",
 	} {
 		i.options.TypesImage = ref
-		assert.ErrorContains(t, errOf(i.Image(t.Context(), "deployster/file", engine.PullMissing, nil)), want)
+		assert.ErrorContains(t, must.Fail(i.Image(t.Context(), "deployster/file", engine.PullMissing, nil)), want)
 	}
 }
 
@@ -166,7 +166,7 @@ func TestFailedLoad(t *testing.T) {
 	i, _ := images(t, "amd64", &enginetest.Fake{Loads: func(string) (enginetest.FakeImage, error) {
 		return enginetest.FakeImage{}, errors.New("disk full")
 	}})
-	assert.ErrorContains(t, errOf(i.Image(t.Context(), "deployster/file", engine.PullMissing, nil)), "disk full")
+	assert.ErrorContains(t, must.Fail(i.Image(t.Context(), "deployster/file", engine.PullMissing, nil)), "disk full")
 }
 
 // On a real engine: the image is loaded, and its container is the type.
@@ -182,7 +182,7 @@ func TestOnDocker(t *testing.T) {
 	}}
 	t.Cleanup(func() { removeImages(t, i, info.Arch) })
 	for range 2 {
-		require.NoError(t, errOf(i.Image(t.Context(), "deployster/file", engine.PullNever, nil)))
+		require.NoError(t, must.Fail(i.Image(t.Context(), "deployster/file", engine.PullNever, nil)))
 	}
 	image := must.Get(i.Image(t.Context(), "deployster/http", engine.PullAlways, nil))(t)
 	n := c.loads.Load()
@@ -214,12 +214,9 @@ func removeImages(t *testing.T, i *Images, arch string) {
 	defer api.Close()
 	b := must.Get(i.source.Binary(arch))(t)
 	for _, name := range Names() {
-		assert.NoError(t, errOf(api.ImageRemove(ctx, Tag(name, i.options.Version, b), client.ImageRemoveOptions{Force: true, PruneChildren: true})))
+		assert.NoError(t, must.Fail(api.ImageRemove(ctx, Tag(name, i.options.Version, b), client.ImageRemoveOptions{Force: true, PruneChildren: true})))
 	}
 }
-
-// errOf returns the error of a call.
-func errOf[T any](_ T, err error) error { return err }
 
 func binary(t *testing.T, content string) Binary {
 	path := filepath.Join(t.TempDir(), "deployster")
@@ -305,7 +302,7 @@ func TestTag(t *testing.T) {
 		assert.True(t, changed[len(changed)-12:] != tag[len(tag)-12:], "another %s has the same hash", what)
 	}
 	for _, version := range []string{"", "(devel)", "v1.0.0+dirty", "../x", ".1", strings.Repeat("9", 300), "1 2", "é"} {
-		assert.NoError(t, errOf(name.NewTag(Tag("file", version, b))), "version %q", version)
+		assert.NoError(t, must.Fail(name.NewTag(Tag("file", version, b))), "version %q", version)
 	}
 }
 

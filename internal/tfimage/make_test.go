@@ -131,7 +131,7 @@ func TestProvidersThatSayNothingUseful(t *testing.T) {
 		_, err := Make(t.Context(), &fakeEngine{said: said, code: tc.code}, contents(t), Options{Name: "x", Version: "1"})
 		assert.True(t, err != nil && strings.Contains(err.Error(), tc.want), "%q gave %v, want %q", said, err, tc.want)
 	}
-	assert.Error(t, errOf((&bounded{most: 3}).Write([]byte("four"))), "more was taken than is to be")
+	assert.Error(t, must.Fail((&bounded{most: 3}).Write([]byte("four"))), "more was taken than is to be")
 }
 
 // brokenEngine stops reading in the middle.
@@ -143,11 +143,8 @@ func (*brokenEngine) Load(_ context.Context, tar io.Reader) error {
 }
 
 func TestAnEngineThatCannotTakeImages(t *testing.T) {
-	assert.ErrorContains(t, errOf(Make(t.Context(), &brokenEngine{}, contents(t), Options{Name: "x", Version: "1"})), "loading the images: the disk is full")
+	assert.ErrorContains(t, must.Fail(Make(t.Context(), &brokenEngine{}, contents(t), Options{Name: "x", Version: "1"})), "loading the images: the disk is full")
 }
-
-// errOf returns the error of a call.
-func errOf[T any](_ T, err error) error { return err }
 
 func mustTag(t *testing.T, text string) name.Tag {
 	tag := must.Get(name.NewTag(text, name.WeakValidation))(t)

@@ -25,7 +25,7 @@ func archive(t *testing.T, program string) []byte {
 	z := zip.NewWriter(&b)
 	for name, content := range map[string]string{"LICENSE": "free", program: "the program"} {
 		w := must.Get(z.Create(name))(t)
-		require.NoError(t, errOf(w.Write([]byte(content))))
+		require.NoError(t, must.Fail(w.Write([]byte(content))))
 	}
 	require.NoError(t, z.Close())
 	return b.Bytes()
@@ -178,6 +178,3 @@ func TestRegistries(t *testing.T) {
 	f.Registry = ""
 	check(t, f, "hashicorp/random", "say which: --registry URL, DEPLOYSTER_TERRAFORM_REGISTRY, or HOST/hashicorp/random")
 }
-
-// errOf returns the error of a call.
-func errOf[T any](_ T, err error) error { return err }

@@ -321,13 +321,13 @@ func TestPlansAndDriftAreShownAsInTheFiles(t *testing.T) {
 			text := written(t, func(w io.Writer) error { return PlanJSON(w, somePlan()) })
 			assert.Equal(t, 1, strings.Count(text, "\n"), "it is one line")
 			var pretty bytes.Buffer
-			return errors.Join(json.Indent(&pretty, []byte(text), "", "  "), errOf(pretty.WriteTo(w)))
+			return errors.Join(json.Indent(&pretty, []byte(text), "", "  "), must.Fail(pretty.WriteTo(w)))
 		},
 		"question.txt": func(w io.Writer) error {
 			const keys, answer = "y/N/a/p/q/?", "n\n"
 			return errors.Join(
-				Question(w, runner.Question{Resource: "db", Type: shipped, Diff: db.Diff, Actions: db.Actions}, keys, PlanOptions{}), errOf(io.WriteString(w, answer)),
-				Question(w, runner.Question{Resource: "db", Type: shipped, Actions: db.Actions[:1]}, keys, PlanOptions{}), errOf(io.WriteString(w, answer)),
+				Question(w, runner.Question{Resource: "db", Type: shipped, Diff: db.Diff, Actions: db.Actions}, keys, PlanOptions{}), must.Fail(io.WriteString(w, answer)),
+				Question(w, runner.Question{Resource: "db", Type: shipped, Actions: db.Actions[:1]}, keys, PlanOptions{}), must.Fail(io.WriteString(w, answer)),
 				PlanQuestion(w, &report.Plan{}, "y/N", PlanOptions{}))
 		},
 		"plan-destroy.txt": func(w io.Writer) error { return PlanQuestion(w, destroy, "y/N", narrow) },

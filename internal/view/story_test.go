@@ -287,9 +287,6 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// errOf returns the error of a call that returns something besides.
-func errOf[T any](_ T, err error) error { return err }
-
 // largeLog has 20 stages of 100 hosts each, and an environment of 100, of 50 revisions.
 var largeLog = sync.OnceValue(func() deploylog.Log {
 	log := logtest.NewMemory().Open()

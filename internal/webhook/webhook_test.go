@@ -73,10 +73,10 @@ func TestAReceiverThatDoesNotAnswerIsLeft(t *testing.T) {
 		<-r.Context().Done()
 	}))
 	defer server.Close()
-	assert.ErrorIs(t, errOf(webhook.Post(ctx, server.URL, key, "x1", time.Now(), nil)), late)
+	assert.ErrorIs(t, must.Fail(webhook.Post(ctx, server.URL, key, "x1", time.Now(), nil)), late)
 	over, cancelOver := context.WithTimeoutCause(t.Context(), time.Millisecond, late)
 	defer cancelOver()
-	assert.ErrorIs(t, errOf(webhook.Post(over, server.URL, key, "x1", time.Now(), nil)), late)
+	assert.ErrorIs(t, must.Fail(webhook.Post(over, server.URL, key, "x1", time.Now(), nil)), late)
 }
 
 func TestAKeyHasAForm(t *testing.T) {
@@ -85,6 +85,3 @@ func TestAKeyHasAForm(t *testing.T) {
 		assert.True(t, (err == nil) == good && (err == nil || !strings.Contains(err.Error(), "c2hv")), "%q: %v", text, err)
 	}
 }
-
-// errOf returns the error of a call.
-func errOf[T any](_ T, err error) error { return err }

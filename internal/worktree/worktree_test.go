@@ -307,7 +307,7 @@ func TestNothingIsFetched(t *testing.T) {
 	}
 	got, exact := r.compare("", "lib")
 	assert.True(t, got != nil && got.Commit == commit && got.Repository == "" && !exact, "it is %+v, %t", got, exact)
-	assert.Error(t, errOf(os.Stat(ran)), "it was fetched")
+	assert.Error(t, must.Fail(os.Stat(ran)), "it was fetched")
 }
 
 // Who can write to a repository may put objects there under names that are not theirs, or say
@@ -427,6 +427,3 @@ func FuzzAddress(f *testing.F) {
 		}
 	})
 }
-
-// errOf returns the error of a call.
-func errOf[T any](_ T, err error) error { return err }

@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/deployster-go/deployster/internal/must"
 	"github.com/deployster-go/deployster/protocol"
 	"github.com/deployster-go/deployster/resources/internal/daemon"
 	"github.com/deployster-go/deployster/resources/internal/dockertest"
@@ -77,7 +78,7 @@ func (b box) alone(t *testing.T) {
 
 func network(t *testing.T, docker *client.Client) string {
 	name := dockertest.Name("net")
-	require.NoError(t, errOf(docker.NetworkCreate(t.Context(), name, client.NetworkCreateOptions{})))
+	require.NoError(t, must.Fail(docker.NetworkCreate(t.Context(), name, client.NetworkCreateOptions{})))
 	t.Cleanup(func() {
 		_, err := docker.NetworkRemove(context.WithoutCancel(t.Context()), name, client.NetworkRemoveOptions{})
 		assert.True(t, err == nil || errdefs.IsNotFound(err), "%v", err)
@@ -265,31 +266,31 @@ func TestEveryChangeByHandIsFound(t *testing.T) {
 	b.Apply(t)
 	ctx := t.Context()
 	restarts := func(policy dockercontainer.RestartPolicyMode, retries int) error {
-		return must(docker.ContainerUpdate(ctx, b.name, client.ContainerUpdateOptions{
+		return must.Fail(docker.ContainerUpdate(ctx, b.name, client.ContainerUpdateOptions{
 			RestartPolicy: &dockercontainer.RestartPolicy{Name: policy, MaximumRetryCount: retries},
 		}))
 	}
 	disconnect := func(network string) error {
-		return must(docker.NetworkDisconnect(ctx, network, client.NetworkDisconnectOptions{Container: b.name}))
+		return must.Fail(docker.NetworkDisconnect(ctx, network, client.NetworkDisconnectOptions{Container: b.name}))
 	}
 	for _, tc := range []struct {
 		name, action string
 		change       func() error
 	}{
-		{"stopped", "start-container", func() error { return must(docker.ContainerStop(ctx, b.name, client.ContainerStopOptions{})) }},
+		{"stopped", "start-container", func() error { return must.Fail(docker.ContainerStop(ctx, b.name, client.ContainerStopOptions{})) }},
 		{"killed", "start-container", func() error {
-			return must(docker.ContainerKill(ctx, b.name, client.ContainerKillOptions{Signal: "KILL"}))
+			return must.Fail(docker.ContainerKill(ctx, b.name, client.ContainerKillOptions{Signal: "KILL"}))
 		}},
-		{"paused", "start-container", func() error { return must(docker.ContainerPause(ctx, b.name, client.ContainerPauseOptions{})) }},
+		{"paused", "start-container", func() error { return must.Fail(docker.ContainerPause(ctx, b.name, client.ContainerPauseOptions{})) }},
 		{"restart policy", "update-container", func() error { return restarts("always", 0) }},
 		{"retries", "update-container", func() error { return restarts("on-failure", 2) }},
 		{"disconnected", "update-container", func() error { return disconnect(net2) }},
 		{"disconnected from its first", "update-container", func() error { return disconnect(net1) }},
 		{"connected", "update-container", func() error {
-			return must(docker.NetworkConnect(ctx, "bridge", client.NetworkConnectOptions{Container: b.name}))
+			return must.Fail(docker.NetworkConnect(ctx, "bridge", client.NetworkConnectOptions{Container: b.name}))
 		}},
 		{"removed", "create-container", func() error {
-			return must(docker.ContainerRemove(ctx, b.name, client.ContainerRemoveOptions{Force: true}))
+			return must.Fail(docker.ContainerRemove(ctx, b.name, client.ContainerRemoveOptions{Force: true}))
 		}},
 		{"tag moved", "recreate-container", func() error { dockertest.Load(t, docker, ref, v1.Config{Env: []string{"NEW=1"}}); return nil }},
 	} {
@@ -309,18 +310,15 @@ func TestEveryChangeByHandIsFound(t *testing.T) {
 	b.Gone().Apply(t) // before the image that it runs now
 }
 
-// must drops the result of a call that is made for its effect.
-func must[T any](_ T, err error) error { return err }
-
 func TestANetworkThatWasMadeAnewIsJoinedAgain(t *testing.T) {
 	docker := dockertest.Client(t)
 	net1 := network(t, docker)
 	b := newBox(t, docker, object{"image": dockertest.Image(t, docker, v1.Config{}), "networks": list{net1}})
 	b.Apply(t)
 	for _, err := range []error{
-		must(docker.ContainerStop(t.Context(), b.name, client.ContainerStopOptions{})),
-		must(docker.NetworkRemove(t.Context(), net1, client.NetworkRemoveOptions{})),
-		must(docker.NetworkCreate(t.Context(), net1, client.NetworkCreateOptions{})),
+		must.Fail(docker.ContainerStop(t.Context(), b.name, client.ContainerStopOptions{})),
+		must.Fail(docker.NetworkRemove(t.Context(), net1, client.NetworkRemoveOptions{})),
+		must.Fail(docker.NetworkCreate(t.Context(), net1, client.NetworkCreateOptions{})),
 	} {
 		require.NoError(t, err)
 	}
@@ -365,8 +363,6 @@ func TestContainersKeepToTheProtocol(t *testing.T) {
 	image := dockertest.Image(t, docker, v1.Config{})
 	protocoltest.Check(t, managed(0).Type(daemon.Socket), newBox(t, docker, object{"image": image, "env": object{"A": "b"}, "labels": object{"a": "b"}}).Config, nil, map[string]string{"docker": daemon.Socket})
 }
-
-func errOf[T any](_ T, err error) error { return err }
 
 type request = protocol.Request[Config]
 

@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/deployster-go/deployster/internal/must"
 	"github.com/deployster-go/deployster/protocol"
 	"github.com/deployster-go/deployster/resources/internal/daemon"
 	"github.com/deployster-go/deployster/resources/internal/dockertest"
@@ -92,10 +93,10 @@ func TestInterruptedReplacements(t *testing.T) {
 			id, err := m.create(t.Context())
 			require.NoError(t, err)
 			for i, step := range []func() error{
-				func() error { return must(docker.ContainerStop(t.Context(), old, client.ContainerStopOptions{})) },
+				func() error { return must.Fail(docker.ContainerStop(t.Context(), old, client.ContainerStopOptions{})) },
 				func() error { return m.rename(t.Context(), old, m.oldName()) },
 				func() error { return m.rename(t.Context(), id, b.name) },
-				func() error { return must(docker.ContainerStart(t.Context(), id, client.ContainerStartOptions{})) },
+				func() error { return must.Fail(docker.ContainerStart(t.Context(), id, client.ContainerStartOptions{})) },
 			} {
 				if i+2 > tc.until {
 					break
@@ -133,7 +134,7 @@ func manage(t *testing.T, b box) *manager {
 func TestRemoveClearsLeftovers(t *testing.T) {
 	docker := dockertest.Client(t)
 	b := newBox(t, docker, object{"image": dockertest.Image(t, docker, v1.Config{})})
-	require.NoError(t, errOf(manage(t, b).create(t.Context())))
+	require.NoError(t, must.Fail(manage(t, b).create(t.Context())))
 	b.Gone().Stale(t, "remove-container")
 	b.Gone().Apply(t)
 }
@@ -144,7 +145,7 @@ func TestAnonymousVolumesSurviveAReplacement(t *testing.T) {
 	b.Apply(t)
 	kept := b.inspect(t).Mounts[0].Name
 	t.Cleanup(func() {
-		assert.NoError(t, errOf(docker.VolumeRemove(context.WithoutCancel(t.Context()), kept, client.VolumeRemoveOptions{})))
+		assert.NoError(t, must.Fail(docker.VolumeRemove(context.WithoutCancel(t.Context()), kept, client.VolumeRemoveOptions{})))
 	})
 	_, output := b.with(object{"user": "1"}).Apply(t)
 	assert.Contains(t, output, "volume "+kept+", which the old container had at /data, is kept", "output")
@@ -221,7 +222,7 @@ func exec(t *testing.T, docker *client.Client, name string, command ...string) {
 	attached, err := docker.ExecAttach(t.Context(), created.ID, client.ExecAttachOptions{})
 	require.NoError(t, err)
 	defer attached.Close()
-	require.NoError(t, errOf(attached.Reader.WriteTo(discard{})))
+	require.NoError(t, must.Fail(attached.Reader.WriteTo(discard{})))
 }
 
 type discard struct{}
@@ -246,7 +247,7 @@ func TestAContainerThatKeepsCrashingSaysHow(t *testing.T) {
 	b := newBox(t, docker, object{"image": dockertest.Image(t, docker, v1.Config{}), "command": list{"exit", "3"}, "restart": "always"})
 	// Whether the end is seen at the start depends on how soon it comes.
 	_, _, _ = b.Invoke(t, nil, "create-container")
-	require.NoError(t, errOf(docker.ContainerStart(t.Context(), b.name, client.ContainerStartOptions{})))
+	require.NoError(t, must.Fail(docker.ContainerStart(t.Context(), b.name, client.ContainerStartOptions{})))
 	// The pause before a restart doubles, so it soon takes up nearly all the time.
 	for b.inspect(t).RestartCount < 3 {
 		continue

@@ -156,7 +156,7 @@ func attach(t *testing.T, docker *client.Client, image, network, alias string, s
 		assert.True(t, err == nil || errdefs.IsNotFound(err), "%v", err)
 	})
 	if start {
-		require.NoError(t, errOf(docker.ContainerStart(t.Context(), c.ID, client.ContainerStartOptions{})))
+		require.NoError(t, must.Fail(docker.ContainerStart(t.Context(), c.ID, client.ContainerStartOptions{})))
 	}
 	return c.ID
 }
@@ -334,5 +334,3 @@ func TestNetworksKeepToTheProtocol(t *testing.T) {
 	docker := dockertest.Client(t)
 	protocoltest.Check(t, Type(), resource(t, docker, nil).Config, resource(t, docker, nil).Config, map[string]string{"docker": daemon.Socket})
 }
-
-func errOf[T any](_ T, err error) error { return err }

@@ -74,7 +74,7 @@ func TestTextsFollowALogThatIsSharedLater(t *testing.T) {
 	texts := must.Get(a.Texts())(t)
 	digest := must.Get(texts.Keep([]byte("a secret")))(t)
 	store := texts.Objects()
-	require.NoError(t, errOf(store.MakeSalt()))
+	require.NoError(t, must.Fail(store.MakeSalt()))
 	objects := filepath.Join(dir, "objects")
 	wantModes := func(after string, directories, files os.FileMode) {
 		t.Helper()
@@ -89,17 +89,15 @@ func TestTextsFollowALogThatIsSharedLater(t *testing.T) {
 	}
 	chmod := func(mode os.FileMode) { require.NoError(t, os.Chmod(a.Global.Log, mode)) }
 	chmod(0o660)
-	require.NoError(t, errOf(a.Texts()))
+	require.NoError(t, must.Fail(a.Texts()))
 	wantModes("a command", 0o770, 0o660)
 	chmod(0o600)
-	require.NoError(t, errOf(texts.Keep([]byte("another"))))
+	require.NoError(t, must.Fail(texts.Keep([]byte("another"))))
 	wantModes("another is kept", 0o700, 0o600)
 	chmod(0o660)
-	require.NoError(t, errOf(store.MakeSalt()))
+	require.NoError(t, must.Fail(store.MakeSalt()))
 	wantModes("the salt is used", 0o770, 0o660)
 }
-
-func errOf[T any](_ T, err error) error { return err }
 
 // drafter is a command that drafts for a server.
 type drafter struct {

@@ -215,5 +215,3 @@ func TestWhoKnowsNoKindIsNoAPIServer(t *testing.T) {
 		}
 	}
 }
-
-func errOf[T any](_ T, err error) error { return err }

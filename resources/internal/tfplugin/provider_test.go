@@ -179,9 +179,9 @@ func TestProgramsThatAreNoProviders(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	stop := errors.New("enough")
 	time.AfterFunc(50*time.Millisecond, func() { cancel(stop) })
-	assert.ErrorIs(t, errOf(Start(ctx, os.Args[0], os.Environ(), time.Now())), stop, "a provider that says nothing")
-	assert.ErrorContains(t, errOf(Start(t.Context(), "/bin/false", nil, time.Now())), "exit status 1", "a program that ends at once")
-	assert.Error(t, errOf(Start(t.Context(), "/nonexistent", nil, time.Now())), "a program that is not there started")
+	assert.ErrorIs(t, must.Fail(Start(ctx, os.Args[0], os.Environ(), time.Now())), stop, "a provider that says nothing")
+	assert.ErrorContains(t, must.Fail(Start(t.Context(), "/bin/false", nil, time.Now())), "exit status 1", "a program that ends at once")
+	assert.Error(t, must.Fail(Start(t.Context(), "/nonexistent", nil, time.Now())), "a program that is not there started")
 }
 
 func TestMessagesAreBounded(t *testing.T) {
@@ -193,7 +193,7 @@ func TestMessagesAreBounded(t *testing.T) {
 	}
 	m, err := readMessage(frame(0, 3, "abc"))
 	assert.True(t, err == nil && string(m) == "abc", "it read %q and %v", m, err)
-	assert.ErrorIs(t, errOf(readMessage(strings.NewReader(""))), io.EOF, "the end")
+	assert.ErrorIs(t, must.Fail(readMessage(strings.NewReader(""))), io.EOF, "the end")
 	for name, from := range map[string]io.Reader{
 		"compressed":        frame(1, 3, "abc"),
 		"too large":         frame(0, maxMessage+1, ""),
@@ -204,8 +204,6 @@ func TestMessagesAreBounded(t *testing.T) {
 		assert.True(t, err != nil && !errors.Is(err, io.EOF), "what is %s gave %v", name, err)
 	}
 }
-
-func errOf[T any](_ T, err error) error { return err }
 
 func TestHandshakes(t *testing.T) {
 	own, _, err := ownCertificate(time.Now())
@@ -267,7 +265,7 @@ func TestSchemasAreBounded(t *testing.T) {
 	var block, schema message
 	block.message(3, deep)
 	schema.message(2, block)
-	assert.ErrorContains(t, errOf(newSchemaReader(versions()[6]).schema(schema)), "nested deeper")
+	assert.ErrorContains(t, must.Fail(newSchemaReader(versions()[6]).schema(schema)), "nested deeper")
 }
 
 func TestTypesOfNestedBlocks(t *testing.T) {
