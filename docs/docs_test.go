@@ -47,13 +47,11 @@ import (
 
 var update = flag.Bool("update", false, "write what commands really print into the pages")
 
-// page is a file of the documentation.
 type page struct {
 	path  string // relative to the repository
 	lines []string
 }
 
-// block is a fenced piece of code.
 type block struct {
 	language string
 	comment  string // "test: …" before it, "" without one
@@ -482,7 +480,6 @@ func commands(b block) []command {
 	return all
 }
 
-// run runs a block and returns its lines as they should be shown.
 func (s *session) run(t *testing.T, at string, b block) []string {
 	t.Helper()
 	unordered := false

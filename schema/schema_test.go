@@ -209,7 +209,6 @@ func TestASchemaWithNamesIsLeftOut(t *testing.T) {
 	}
 }
 
-// members writes n members of an object.
 func members(n int, member string) string {
 	var b strings.Builder
 	for i := range n {

@@ -50,7 +50,6 @@ func (m machine) withoutRoot() machine {
 	return m
 }
 
-// install gives the machine a command that this one has.
 func (m machine) install(command string) {
 	path, err := exec.LookPath(command)
 	if err == nil {

@@ -540,7 +540,6 @@ func TestRefusalsAreRecordedOfWhatIsSignedAlone(t *testing.T) {
 	assert.Equal(t, before+1, s.head())
 }
 
-// head is the newest event.
 func (s *site) head() (head int64) {
 	for e, err := range s.log.Read(s.Context(), deploylog.Filter{Last: 1}) {
 		require.NoError(s, err)

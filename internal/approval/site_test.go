@@ -75,7 +75,6 @@ func newSite(t *testing.T, approvals int) *site {
 	return s
 }
 
-// start begins to serve the log, as after a restart.
 func (s *site) start() { s.log, s.p, s.server = s.replica() }
 
 // replica is another process that serves the same log.
@@ -158,7 +157,6 @@ func (s *site) good() *forged {
 	}
 }
 
-// send sends a request, and returns the answer.
 func (s *site) send(f *forged) (status int, answer string) {
 	f.sentBody = f.text
 	if f.text == nil {

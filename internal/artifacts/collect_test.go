@@ -379,5 +379,4 @@ func TestPruningBesideEverythingElse(t *testing.T) {
 	wantNothingHalf(t, store)
 }
 
-// errOf returns the error of a call.
 func errOf[T any](_ T, err error) error { return err }

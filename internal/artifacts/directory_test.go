@@ -27,7 +27,6 @@ import (
 	"github.com/deployster-go/deployster/internal/ringtest"
 )
 
-// unpacked stores and unpacks a directory.
 func unpacked(t *testing.T, s *artifacts.Store, files map[string]string) (digest, path string) {
 	digest = collect(t, s, write(t, files)).Digest
 	path, err := s.Directory(t.Context(), digest)

@@ -108,7 +108,6 @@ func read(t *testing.T, file string) string {
 	return string(text)
 }
 
-// Image knows the one image.
 func (w *written) Image(_ context.Context, ref string, _ engine.PullPolicy, _ func(engine.Progress)) (engine.Image, error) {
 	if ref != "my-type" && ref != "my-tool" { // which is the same
 		return engine.Image{}, fmt.Errorf("image %q: %w: build it first", ref, engine.ErrNoImage)
@@ -160,7 +159,6 @@ func (w *written) Run(ctx context.Context, spec engine.Spec, streams engine.IO) 
 	return engine.Exit{Code: 137}, nil
 }
 
-// execute starts a program and waits for its end.
 func execute(ctx context.Context, words []string, dir string, env []string, streams engine.IO) (syscall.WaitStatus, error) {
 	cmd := exec.CommandContext(ctx, words[0], words[1:]...)
 	cmd.Dir, cmd.Env, cmd.Stdout, cmd.Stderr = dir, env, streams.Stdout, streams.Stderr
@@ -178,7 +176,6 @@ func execute(ctx context.Context, words []string, dir string, env []string, stre
 	return cmd.ProcessState.Sys().(syscall.WaitStatus), nil
 }
 
-// check checks the type with its example.
 func (w *written) check(t *testing.T, change func(*Options)) (results []Result, err error) {
 	opts := Options{
 		Engine: w, Image: "my-type", Plugs: map[string]string{"root": w.plug},

@@ -20,12 +20,10 @@ import (
 // program is a type within the test: what a container of it does with its arguments and streams.
 type program func(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int
 
-// Image knows every image.
 func (p program) Image(_ context.Context, ref string, _ engine.PullPolicy, _ func(engine.Progress)) (engine.Image, error) {
 	return engine.Image{Ref: ref, ID: "sha256:" + ref}, nil
 }
 
-// Run calls the program.
 func (p program) Run(ctx context.Context, spec engine.Spec, streams engine.IO) (engine.Exit, error) {
 	if spec.Timeout > 0 {
 		var cancel func()

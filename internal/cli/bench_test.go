@@ -90,7 +90,6 @@ func (b *bed) each(atOnce int, do func(resource string)) {
 	_ = group.Wait()
 }
 
-// deployster runs the program in the workspace.
 func (b *bed) deployster(args ...string) time.Duration {
 	started := time.Now()
 	cmd := exec.Command(binary, args...)

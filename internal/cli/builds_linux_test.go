@@ -81,12 +81,10 @@ func (m *makers) must(args ...string) string {
 	return r.out.String()
 }
 
-// submit queues the packages.
 func (m *makers) submit(flags ...string) {
 	m.must(append([]string{"submit", "-f", "packages.yaml"}, flags...)...)
 }
 
-// making waits until the container of a package runs.
 func (m *makers) making(name string) {
 	m.Helper()
 	waittest.Until(m, func() bool {
@@ -95,7 +93,6 @@ func (m *makers) making(name string) {
 	}, "a container makes "+name)
 }
 
-// count is how many events of a name a group has.
 func (m *makers) count(group, name string) (n int) {
 	for _, e := range m.events() {
 		if e.Deployment == group && e.Name == name {

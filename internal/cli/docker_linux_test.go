@@ -55,7 +55,6 @@ func (l *lastingTest) Error(args ...any) {
 func (l *lastingTest) Fatal(args ...any)               { panic(fmt.Sprint(args...)) }
 func (l *lastingTest) Fatalf(text string, args ...any) { panic(fmt.Sprintf(text, args...)) }
 
-// end ends what the package has begun.
 func (l *lastingTest) end() error {
 	for _, end := range l.ends {
 		end()
@@ -63,7 +62,6 @@ func (l *lastingTest) end() error {
 	return l.failed
 }
 
-// load gives another engine images of these tests.
 func load(t *testing.T, address string, refs ...string) {
 	e := must.Get(docker.Open(t.Context(), docker.Options{Host: address}))(t)
 	for _, ref := range refs {

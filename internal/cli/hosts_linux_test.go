@@ -268,7 +268,6 @@ func (d *daemons) wantRunning(want ...string) {
 	}
 }
 
-// killTask kills the container on an engine.
 func (d *daemons) killTask(i int) {
 	api := must.Get(client.New(client.WithHost(d.engines[i].Address())))(d)
 	defer func() { _ = api.Close() }()

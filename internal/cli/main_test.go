@@ -74,7 +74,6 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// given reports whether a flag is in the command line.
 func given(name string) (is bool) {
 	flag.Visit(func(f *flag.Flag) { is = is || f.Name == name })
 	return is
@@ -146,7 +145,6 @@ func build(to, pkg string) error {
 	return nil
 }
 
-// images are those of these tests.
 var images = map[string]v1.Image{}
 
 // dockerImages are those that tests use on Docker.
@@ -229,7 +227,6 @@ func shippedImages(program []byte, version string) []string {
 
 func TestScripts(t *testing.T) { testscript.Run(t, scripts(t, "testdata/script")) }
 
-// scripts is how the scripts in a directory are run.
 func scripts(t *testing.T, dir string) testscript.Params {
 	return testscript.Params{
 		Dir:                 dir,

@@ -50,7 +50,6 @@ func newSite(t *testing.T, resources string) *site {
 	return s
 }
 
-// writeFiles writes files by their names below a directory.
 func writeFiles(t testing.TB, dir string, files map[string]string) {
 	for name, text := range files {
 		path := filepath.Join(dir, name)
@@ -59,7 +58,6 @@ func writeFiles(t testing.TB, dir string, files map[string]string) {
 	}
 }
 
-// write writes a file in the workspace.
 func (s *site) write(name, text string) { writeFiles(s, s.dir, map[string]string{name: text}) }
 
 // newDockerSite is a site whose actions outlive their run, as they do on Docker.
@@ -69,7 +67,6 @@ func newDockerSite(t *testing.T, resources string) *site {
 	return s
 }
 
-// nothingLeft looks for containers of the site.
 func (s *site) nothingLeft() {
 	label := map[string]string{invoke.LabelLog: s.log.ID()}
 	onOCI := must.Get(oci.Open(context.Background(), oci.Options{}))(s)
@@ -97,7 +94,6 @@ func (s *site) nothingLeft() {
 	}
 }
 
-// command is deployster in the workspace.
 func (s *site) command(args ...string) *exec.Cmd {
 	cmd := exec.Command(binary, args...)
 	cmd.Dir = s.dir
@@ -109,7 +105,6 @@ func (s *site) command(args ...string) *exec.Cmd {
 
 func (s *site) thing(name string) string { return filepath.Join(s.dir, "things", name) }
 
-// run is a deployster process.
 type run struct {
 	*exec.Cmd
 	out  *said
@@ -137,7 +132,6 @@ func (s *said) String() string {
 	return s.text.String()
 }
 
-// until waits for words to be written.
 func (s *said) until(t *testing.T, words string) {
 	t.Helper()
 	for {
@@ -153,7 +147,6 @@ func (s *said) until(t *testing.T, words string) {
 
 func (s *site) start(args ...string) *run { return startRun(s.T, s.command(args...)) }
 
-// startRun starts a process in a group of its own.
 func startRun(t *testing.T, cmd *exec.Cmd) *run {
 	r := &run{Cmd: cmd, out: &said{more: make(chan struct{})}, done: make(chan error, 1)}
 	r.Stdout, r.Stderr = r.out, r.out
@@ -163,7 +156,6 @@ func startRun(t *testing.T, cmd *exec.Cmd) *run {
 	return r
 }
 
-// kill kills a process, which may have ended, and waits for its end.
 func (s *site) kill(r *run) {
 	if err := r.Process.Kill(); !errors.Is(err, os.ErrProcessDone) {
 		require.NoError(s, err)
@@ -171,10 +163,8 @@ func (s *site) kill(r *run) {
 	s.exit(r)
 }
 
-// signal sends a signal to a process.
 func (s *site) signal(r *run, signal os.Signal) { require.NoError(s, r.Process.Signal(signal)) }
 
-// exit waits for the end of a process and returns its exit code.
 func (s *site) exit(r *run) int {
 	<-r.done
 	return r.ProcessState.ExitCode()
@@ -195,7 +185,6 @@ func (s *site) deployster(args ...string) string {
 	return r.out.String()
 }
 
-// until waits for the n-th event that fits.
 func (s *site) until(n int, fits func(deploylog.Event) bool) {
 	s.Helper()
 	for e, err := range s.log.Watch(waittest.Context(s), deploylog.Filter{}) {
@@ -342,7 +331,6 @@ func TestAnActionThatOutlivesItsRunIsWaitedFor(t *testing.T) {
 	}
 }
 
-// untilBusy waits until the action of a resource is at work.
 func (s *site) untilBusy(name string) {
 	s.Helper()
 	waittest.Until(s, func() bool {

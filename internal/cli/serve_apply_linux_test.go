@@ -291,12 +291,10 @@ var (
 	applyThere = []string{"apply", "m.plan", "--yes", "--allow-logged", "word"}
 )
 
-// write writes a file where the commands are given.
 func (c asker) write(t *testing.T, name, text string) {
 	writeFiles(t, c.dir, map[string]string{name: text})
 }
 
-// read reads a file where the commands are given.
 func (c asker) read(t *testing.T, name string) string {
 	text := must.Get(os.ReadFile(filepath.Join(c.dir, name)))(t)
 	return string(text)

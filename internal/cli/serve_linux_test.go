@@ -36,7 +36,6 @@ func served(t *testing.T) *site {
 	return s
 }
 
-// serve starts a server on a socket, and waits until it listens.
 func (s *site) serve(socket string, args ...string) *run {
 	s.Helper()
 	r := s.start(append([]string{"serve", "--socket", socket}, args...)...)
@@ -70,7 +69,6 @@ func (s *site) through(socket string, do func(w http.ResponseWriter, r *http.Req
 	return between.URL
 }
 
-// ask asks the server on a socket.
 func (s *site) ask(socket, path string) (code int, body string) {
 	client := &http.Client{Transport: s.on(socket)}
 	r := must.Get(client.Get("http://server" + path))(s)
@@ -79,7 +77,6 @@ func (s *site) ask(socket, path string) (code int, body string) {
 	return r.StatusCode, string(text)
 }
 
-// terminate asks a server to stop.
 func (s *site) terminate(r *run) { s.signal(r, syscall.SIGTERM) }
 
 // end asks a server to stop, which it does well.
@@ -225,7 +222,6 @@ func TestAStandbyTakesOverFromAServerThatIsKilled(t *testing.T) {
 	assert.Equal(t, 1, applied, "the revision finished")
 }
 
-// wantRefused has a command refuse with these words.
 func (s *site) wantRefused(words string, args ...string) {
 	s.Helper()
 	r := s.start(args...)
@@ -312,7 +308,6 @@ func TestAnEnvironmentIsKeptThroughAServer(t *testing.T) {
 	s.end(r)
 }
 
-// wantThing has a file with a text.
 func (s *site) wantThing(name, want string) {
 	text, err := os.ReadFile(s.thing(name))
 	assert.Equal(s, want, string(text), "%s is %q, %v", name, text, err)

@@ -47,7 +47,6 @@ func newPackagers(t *testing.T) *packagers {
 	return p
 }
 
-// begin starts a server.
 func (p *packagers) begin() {
 	p.Helper()
 	p.server = p.serve("socket", append([]string{"--output", "json"}, p.flags...)...)

@@ -103,7 +103,6 @@ func (w *works) terminate(t tasks.Task) {
 // placeOf is where the resources of a task are, by the log.
 func placeOf(t tasks.Task) string { return t.Host + ":" + t.Name() }
 
-// wantSeen looks at a task.
 func (w *works) wantSeen(t tasks.Task, health tasks.Health, says ...string) {
 	o := w.worker.Observe(w.Context(), t)
 	assert.True(w, o.Health == health && (len(says) != 0 || o.Detail == ""), "revision %d is %+v, want %s", t.Revision, o, health)
@@ -168,7 +167,6 @@ func (w *webs) health(revision int) string { return fmt.Sprintf("health/%d/good"
 // by does something to the container of a task by hand.
 func (w *webs) by(_ any, err error) { require.NoError(w, err) }
 
-// containers are those of tasks.
 func (w *webs) containers() []string {
 	list, err := w.docker.ContainerList(w.Context(), client.ContainerListOptions{All: true, Filters: client.Filters{}.Add("name", "Some-Prod")})
 	require.NoError(w, err)

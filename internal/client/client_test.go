@@ -69,7 +69,6 @@ func handler(log deploylog.Log, store objects.Store, hosts server.Hosts) http.Ha
 	})
 }
 
-// listen serves a handler until the test ends.
 func listen(t testing.TB, h http.Handler) *httptest.Server {
 	s := httptest.NewServer(h)
 	t.Cleanup(func() {

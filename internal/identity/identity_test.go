@@ -61,7 +61,6 @@ func TestRolesAndWhereTheyAreFor(t *testing.T) {
 	}
 }
 
-// known reports whether a text authenticates.
 func known(t *testing.T, tokens *identity.Tokens, text string) bool {
 	who, err := tokens.Identify(t.Context(), text)
 	assert.True(t, (err != nil || who.Name == "token ci") && (err == nil || errors.Is(err, identity.ErrUnknown)), "%+v, %v", who, err)

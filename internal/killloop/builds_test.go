@@ -85,7 +85,6 @@ func (d *distribution) survive(kills int, most time.Duration, flags ...string) {
 	}
 }
 
-// run is the command of a dispatcher.
 func (d *distribution) run(flags ...string) []string {
 	return slices.Concat([]string{"build", "run"}, d.engine, flags)
 }
@@ -121,7 +120,6 @@ func (d *distribution) load(e engine.Engine) error {
 	return e.Load(context.Background(), bytes.NewReader(d.image))
 }
 
-// name is that of the job of an ident, such as core/glibc/2.29/N-1.
 func name(ident string) string {
 	parts := strings.Split(ident, "/")
 	return parts[1] + "." + strings.TrimPrefix(parts[3], "N-")

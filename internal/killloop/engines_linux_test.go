@@ -58,7 +58,6 @@ func TestBuildsOnTwoDockerEnginesSurviveKills(t *testing.T) {
 	})
 }
 
-// onDocker opens a Docker Engine for a moment.
 func (d *distribution) onDocker(e *dockerdtest.Engine, do func(*docker.Engine) error) {
 	on, err := docker.Open(context.Background(), docker.Options{Host: e.Address()})
 	if err == nil {

@@ -143,7 +143,6 @@ func (in *inputs) release() bool {
 	return ok
 }
 
-// update makes the next revision of the environment, and deploys it.
 func (in *inputs) update(number int) bool {
 	in.Helper()
 	in.write("agents.yaml", fmt.Sprintf(agentsEnvironment, fmt.Sprint(number)))
@@ -313,7 +312,6 @@ func (w *world) checkPipeline(events []deploylog.Event, name string) {
 	}
 }
 
-// checkStatus checks that status shows of hosts what was applied there last.
 func (w *world) checkStatus(t told, name string) {
 	w.Helper()
 	status := answer[struct {

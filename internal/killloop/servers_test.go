@@ -41,7 +41,6 @@ func (w *world) inDatabase() {
 	w.url = server.URL("shared")
 }
 
-// start starts a server at a socket.
 func (s *servers) start(socket string) { s.work("serve", "--socket", socket, "--check-every", "1s") }
 
 // holders are which processes control which entities.
@@ -69,7 +68,6 @@ func (s *servers) sharing() int {
 	return len(processes)
 }
 
-// untilControlled waits until all is controlled.
 func (s *servers) untilControlled() {
 	s.Helper()
 	for _, entity := range s.entities {
@@ -97,7 +95,6 @@ func (s *servers) kill() {
 	s.work(one.args...)
 }
 
-// answers checks that a server answers about all that there is.
 func (s *servers) answers(one *worker) {
 	s.Helper()
 	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {

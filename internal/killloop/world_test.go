@@ -137,7 +137,6 @@ func (w *world) say(format string, args ...any) {
 	w.said = append(w.said, time.Now().UTC().Format("15:04:05.000 ")+fmt.Sprintf(format, args...))
 }
 
-// command is the program in the workspace.
 func (w *world) command(args ...string) *exec.Cmd {
 	cmd := exec.Command(shared.binary, args...)
 	cmd.Dir = w.dir
@@ -189,7 +188,6 @@ type worker struct {
 	foreign bool // it has another inventory, and nothing to do
 }
 
-// work starts a worker.
 func (w *world) work(args ...string) {
 	one := &worker{Cmd: w.command(args...), args: args, done: make(chan error, 1)}
 	f := must.Get(os.CreateTemp(w.dir, "worker-*.log"))(w)
@@ -230,7 +228,6 @@ func (w *world) kill(most time.Duration) {
 	w.workers = append(w.workers, others...)
 }
 
-// end kills a worker, which is to be at work still.
 func (w *world) end(one *worker) {
 	w.Helper()
 	select {
@@ -289,7 +286,6 @@ func (w *world) stop() {
 	w.workers = nil
 }
 
-// openLog opens the log for a moment.
 func (w *world) openLog(do func(deploylog.Log) error) {
 	var log deploylog.Log
 	var err error
@@ -370,7 +366,6 @@ func ofKilledDocker(process, command string) bool {
 	return strings.Contains(string(shim), "containerd-shim")
 }
 
-// events are those of the log.
 func (w *world) events() (all []deploylog.Event) {
 	w.openLog(func(log deploylog.Log) error {
 		for e, err := range log.Read(context.Background(), deploylog.Filter{}) {
@@ -445,14 +440,12 @@ func prepared(m *testing.M) (code int, err error) {
 
 func imageFile(i int) string { return filepath.Join(shared.dir, fmt.Sprintf("image%d.tar", i)) }
 
-// moveTag puts an image under the tag of the type.
 func (w *world) moveTag(i int) {
 	tar := must.Get(os.ReadFile(imageFile(i)))(w)
 	require.NoError(w, w.engine(func(e *oci.Engine) error { return e.Load(context.Background(), bytes.NewReader(tar)) }))
 	w.image = i
 }
 
-// engine opens the engine of this machine for a moment.
 func (w *world) engine(do func(*oci.Engine) error) error {
 	e, err := oci.Open(context.Background(), oci.Options{})
 	if err != nil {
@@ -499,7 +492,6 @@ func (w *world) file(host, name string) string {
 	return string(text)
 }
 
-// answer runs a command that answers as JSON.
 func answer[T any](w *world, args ...string) (t T) {
 	out, err := w.command(append(args, "--output", "json")...).Output()
 	require.NoError(w, err, "deployster %s: %v\n%s", strings.Join(args, " "), err, out)

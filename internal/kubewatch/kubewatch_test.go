@@ -55,7 +55,6 @@ func (w *world) cluster(name string, s *apitest.Server) {
 	w.access[name] = access
 }
 
-// reaches has a cluster be at a URL.
 func (w *world) reaches(name, server string) {
 	kubeconfig := filepath.Join(w.TempDir(), "kubeconfig")
 	text := fmt.Sprintf(`{"apiVersion": "v1", "kind": "Config", "current-context": "c", "clusters": [{"name": "c", "cluster": {"server": %q}}], "users": [{"name": "u", "user": {"token": "t"}}], "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}]}`, server)
@@ -109,7 +108,6 @@ func (v *view) sees(want string) {
 	}
 }
 
-// next is what it sees next.
 func (v *view) next() string {
 	v.Helper()
 	return waittest.Receive(v.T, v.seen, "what it sees next")

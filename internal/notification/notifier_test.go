@@ -70,7 +70,6 @@ func (s *site) append(target deploylog.Target, name string) int64 {
 	return e[0].Seq
 }
 
-// until waits for the n-th event of a name.
 func (s *site) until(name string, n int) {
 	s.Helper()
 	for _, err := range s.log.Watch(waittest.Context(s), deploylog.Filter{Name: name}) {

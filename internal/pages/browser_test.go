@@ -92,13 +92,11 @@ func (c *chromium) open(path string) {
 	c.run(chromedp.Navigate(c.url+path), chromedp.WaitReady("main"))
 }
 
-// value is that of an expression.
 func value[T any](c *chromium, expression string) T {
 	v := must.Get(chromedp.Run(c.tab, chromedp.Evaluate[T](expression)))(c)
 	return v
 }
 
-// until waits for an expression to become true.
 func (c *chromium) until(expression string) {
 	c.Helper()
 	if _, err := chromedp.Run(c.tab, chromedp.Poll[bool](expression, chromedp.WithPollingInterval(5*time.Millisecond), chromedp.WithPollingTimeout(waittest.Limit))); err != nil {
@@ -106,7 +104,6 @@ func (c *chromium) until(expression string) {
 	}
 }
 
-// press presses keys, one after the other.
 func (c *chromium) press(keys ...string) {
 	for _, key := range keys {
 		c.run(chromedp.KeyEvent(key))

@@ -415,7 +415,6 @@ func twoWorkers() (build.Workers, string, error) {
 	}, "", nil
 }
 
-// head is the newest event.
 func (s *site) head() (seq string) {
 	return strconv.FormatInt(s.events(deploylog.Filter{Last: 1})[0].Seq, 10)
 }

@@ -162,7 +162,6 @@ func (d *day) id() string {
 
 func (d *day) must(_ []deploylog.Event, err error) { require.NoError(d, err) }
 
-// ask sends a request, and returns its answer, which has a code.
 func (d *day) ask(code int, method, path, body string, header ...string) *httptest.ResponseRecorder {
 	r := httptest.NewRequest(method, path, strings.NewReader(body))
 	for i := 0; i+1 < len(header); i += 2 {

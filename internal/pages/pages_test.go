@@ -154,7 +154,6 @@ func TestLinksLeadToWhatTheySay(t *testing.T) {
 	assert.True(t, seen["runs at target"], "older runs of a manifest are those of all: %v", seen)
 }
 
-// signInAt signs in, and returns the answer, which leads elsewhere.
 func (b *browser) signInAt(token, next string) *http.Response {
 	b.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	form := url.Values{"token": {token}, "next": {next}}.Encode()
@@ -373,7 +372,6 @@ func (s *site) later(d time.Duration) {
 
 func (s *site) id() string { return fmt.Sprintf("id%d", s.ids.Add(1)) }
 
-// token creates a token of a role, of its name.
 func (s *site) token(role identity.Role) string {
 	secret, _, err := s.tokens.Create(s.Context(), identity.New{Name: string(role), ID: s.id(), Grant: identity.Grant{Role: role}, By: "ada"})
 	require.NoError(s, err)
@@ -413,13 +411,11 @@ func (b *browser) request(method, path, body string, header ...string) *http.Req
 	return r
 }
 
-// open is the page at a path, where following it leads to.
 func (b *browser) open(path string, header ...string) (code int, body string) {
 	answer, body := b.do(b.request(http.MethodGet, path, "", header...))
 	return answer.StatusCode, body
 }
 
-// send sends a form.
 func (b *browser) send(path string, fields url.Values, header ...string) (code int, body string) {
 	header = append([]string{"Content-Type", "application/x-www-form-urlencoded", "Origin", b.url}, header...)
 	answer, body := b.do(b.request(http.MethodPost, path, fields.Encode(), header...))

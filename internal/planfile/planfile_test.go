@@ -32,7 +32,6 @@ import (
 
 const salt = planfile.Salt("000102030405060708090a0b0c0d0e0f")
 
-// hash is some hash.
 func hash(of string) string {
 	h, err := salt.Fingerprint(of)
 	if err != nil {

@@ -172,7 +172,6 @@ func FuzzDecode(f *testing.F) {
 	})
 }
 
-// newKey writes a key and its public key into files.
 func newKey(tb testing.TB, kind string) (private, public string) {
 	var key crypto.Signer
 	var err error
@@ -345,5 +344,4 @@ func FuzzVerify(f *testing.F) {
 	})
 }
 
-// errOf returns the error of a call.
 func errOf[T any](_ T, err error) error { return err }

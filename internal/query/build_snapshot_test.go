@@ -17,10 +17,8 @@ import (
 // anyWorker has room for everything.
 type anyWorker struct{}
 
-// Worker implements build.Can.
 func (anyWorker) Worker(record.Place) string { return "w" }
 
-// Resume implements build.Can.
 func (anyWorker) Resume(build.Task) bool { return false }
 
 // groupsBuilt writes groups of so many jobs, each of which uses the one before it or fails.

@@ -164,7 +164,6 @@ func (p *plant) work(s *pipeline.State, todo machine.Step) {
 	}
 }
 
-// answers are all that is known of the pipelines of a log.
 func answers(t rapid.TB, log deploylog.Log, until int64) map[string]any {
 	p := newPipelines(log, func() time.Time { return snapshotNoon }, 10)
 	require.NoError(t, p.Follow(context.Background(), until))
@@ -234,7 +233,6 @@ func BenchmarkPipelinesOfALongLog(b *testing.B) {
 	})
 }
 
-// counted counts what is read of a log.
 type counted struct {
 	*sqlite.Log
 	read int
@@ -261,7 +259,6 @@ func large(tb testing.TB, log deploylog.Log, hosts, revisions int) {
 	}
 }
 
-// openFile opens a log in a directory, of which it counts what is read.
 func openFile(tb testing.TB, dir string) *counted {
 	log := must.Get(sqlite.Open(tb.Context(), filepath.Join(dir, "log.db"), sqlite.Options{}))(tb)
 	tb.Cleanup(func() { _ = log.Close() })

@@ -114,7 +114,6 @@ func (y *yard) submit(status int, says, who string, of body, header ...string) (
 	return post(y.T, status, says, y.url+"/v1/builds/commands/submit", who, of, header...)
 }
 
-// submitted are the groups in the log.
 func (y *yard) submitted() (all []deploylog.Event) {
 	for e, err := range y.log.Read(y.Context(), deploylog.Filter{}) {
 		require.NoError(y, err)

@@ -83,7 +83,6 @@ func (s *shop) definition(name, text string, change ...func(*definition.Definiti
 	return d
 }
 
-// send sends a command for an environment, as somebody.
 func (s *shop) send(status int, says, who, name, verb string, of any) (said string) {
 	return post(s.T, status, says, s.url+"/v1/environments/"+name+"/commands/"+verb, who, of)
 }

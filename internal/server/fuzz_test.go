@@ -228,7 +228,6 @@ func FuzzAPI(f *testing.F) {
 	})
 }
 
-// drawn are so many bytes from a seed.
 func drawn(seed uint64, n int) []byte {
 	from, data := rand.NewChaCha8([32]byte{byte(seed), byte(seed >> 8), 1}), make([]byte, n)
 	_, _ = from.Read(data)
@@ -284,7 +283,6 @@ type generator struct {
 	data  []byte
 }
 
-// draw is a number below n.
 func (g *generator) draw(n int) int {
 	if len(g.data) == 0 || n <= 1 {
 		return 0
@@ -337,7 +335,6 @@ func (g *generator) text(s *huma.Schema, kind int) string {
 	return pick(g, g.words)
 }
 
-// value is a value of a body.
 func (g *generator) value(s *huma.Schema, depth int) any {
 	const deepest = 6
 	s = g.Resolve(s)

@@ -272,7 +272,6 @@ func TestWhoFollowsAndTakesNothingIsDisconnected(t *testing.T) {
 	})
 }
 
-// heap is how much of it is in use.
 func heap() int64 {
 	var stats runtime.MemStats
 	for range 2 { // what has a finalizer goes with the second
@@ -392,7 +391,6 @@ func inFile(tb testing.TB, many int) deploylog.Log {
 	return log
 }
 
-// define defines so many pipelines, p0 and so on.
 func define(tb testing.TB, log deploylog.Log, many int) {
 	all := pipelines.New(log, time.Now)
 	for i := range many {

@@ -36,7 +36,6 @@ func parsed(t *testing.T, text string) *definition.Definition {
 	return d
 }
 
-// base sends a command for the pipeline.
 func (y *yard) base(status int, says, verb, who string, of body, header ...string) (said string) {
 	return post(y.T, status, says, y.url+"/v1/pipelines/base/commands/"+verb, who, of, header...)
 }
@@ -166,7 +165,6 @@ func (s *shop) pipeline(text string, change ...func(*definition.Definition)) *de
 	return d
 }
 
-// command sends a command for the pipeline, as somebody.
 func (s *shop) command(status int, says, who, verb string, of any, header ...string) (said string) {
 	return post(s.T, status, says, s.url+"/v1/pipelines/web/commands/"+verb, who, of, header...)
 }

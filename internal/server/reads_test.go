@@ -229,7 +229,6 @@ func TestAnUpdateOfWhatHasChangedSinceIsRefused(t *testing.T) {
 	expect(t, 422, "leave it out", "POST", s.url+"/v1/environments/shop/commands/delete", "operator", "{}", "If-Match", before)
 }
 
-// listed is a part of the list of pipelines.
 type listed struct {
 	Event int64
 	Items []struct{ Pipeline string }

@@ -99,7 +99,6 @@ func expect(t testing.TB, status int, says, method, url, role, body string, head
 	answers(t, status, says, method, path, "as", role)(got, said)
 }
 
-// answers checks the status of an answer, and that it says something.
 func answers(t testing.TB, status int, says string, of ...any) func(int, string) {
 	return func(got int, said string) {
 		assert.True(t, got == status && strings.Contains(said, says), "%v: %d, want %d and %q: %.600s", of, got, status, says, said)

@@ -31,7 +31,6 @@ import (
 	"github.com/deployster-go/deployster/protocol"
 )
 
-// counting counts what reaches an engine.
 type counting struct {
 	Engine
 	loads atomic.Int32
@@ -269,7 +268,6 @@ func onlyLayer(t *testing.T, image v1.Image) []byte {
 	return text
 }
 
-// filesOf reads a tar: names and modes to contents.
 func filesOf(t *testing.T, packed []byte) map[string]string {
 	files := map[string]string{}
 	for r := tar.NewReader(bytes.NewReader(packed)); ; {

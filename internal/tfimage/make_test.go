@@ -158,7 +158,6 @@ func resourceOf(tag string) string {
 	return resource
 }
 
-// filesOf are the contents of the files in a tar.
 func filesOf(t *testing.T, from io.ReadCloser) map[string]string {
 	defer from.Close()
 	files := map[string]string{}

@@ -60,7 +60,6 @@ func newCollector(t *testing.T) *collector {
 	return c
 }
 
-// named is the one span of a name.
 func (c *collector) named(t *testing.T, name string) *tracepb.Span {
 	var found []*tracepb.Span
 	for _, s := range c.spans {
@@ -85,7 +84,6 @@ func environment(values map[string]string) func(string) string {
 	return func(name string) string { return values[name] }
 }
 
-// recorded records events.
 type recorded struct{ all []report.Event }
 
 func (r *recorded) Record(_ context.Context, e report.Event) error {

@@ -184,7 +184,6 @@ func TestSeconds(t *testing.T) {
 	}
 }
 
-// plainly shows events as lines.
 func plainly(t *testing.T, opts PlainOptions, events ...report.Event) string {
 	var out bytes.Buffer
 	opts.Now = func() time.Time { return start }
@@ -302,7 +301,6 @@ func somePlan() *report.Plan {
 	}}
 }
 
-// planned is what is shown of a plan.
 func planned(t *testing.T, p *report.Plan, opts PlanOptions) string {
 	return written(t, func(w io.Writer) error { return Plan(w, p, opts) })
 }

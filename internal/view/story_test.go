@@ -36,7 +36,6 @@ import (
 
 var update = flag.Bool("update", false, "write the golden files anew")
 
-// golden compares with a file below testdata.
 func golden(t *testing.T, name, got string) {
 	file := filepath.Join("testdata", name)
 	if *update {

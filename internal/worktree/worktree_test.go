@@ -20,7 +20,6 @@ import (
 	"github.com/deployster-go/deployster/internal/worktree"
 )
 
-// repository is a repository with a work tree.
 type repository struct {
 	testing.TB
 	dir string
@@ -50,7 +49,6 @@ func (r repository) write(name, text string) {
 
 func (r repository) must(err error) { require.NoError(r, err) }
 
-// commit commits all files, and returns the hash.
 func (r repository) commit() string {
 	r.git("add", "-A")
 	r.git("commit", "-q", "--allow-empty", "-m", "all")

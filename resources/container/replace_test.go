@@ -112,7 +112,6 @@ func TestInterruptedReplacements(t *testing.T) {
 	}
 }
 
-// manage opens what an action of the resource works with.
 func manage(t *testing.T, b box) *manager {
 	t.Helper()
 	var m *manager

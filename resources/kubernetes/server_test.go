@@ -77,7 +77,6 @@ func (s *server) connect(request) (*kubeapi.Client, error) {
 	return kubeapi.New(&rest.Config{Host: "http://cluster", Transport: s}, "default")
 }
 
-// RoundTrip implements http.RoundTripper.
 func (s *server) RoundTrip(r *http.Request) (*http.Response, error) {
 	handler := s.instead
 	if handler == nil {
@@ -91,7 +90,6 @@ func (s *server) RoundTrip(r *http.Request) (*http.Response, error) {
 	return recorder.Result(), nil
 }
 
-// ServeHTTP implements http.Handler.
 func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -358,7 +356,6 @@ func (s *server) edit(apiVersion, kind, at, manager string, change func(o object
 	s.store(at, live, updated.(*unstructured.Unstructured))
 }
 
-// get is an object as the server has it; nil is none.
 func (s *server) get(at string) object {
 	s.mu.Lock()
 	defer s.mu.Unlock()

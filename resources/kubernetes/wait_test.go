@@ -296,7 +296,6 @@ type keeping struct {
 	kept map[string]any
 }
 
-// Run implements typetest.Type.
 func (k *keeping) Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	var input map[string]any
 	if err := json.NewDecoder(stdin).Decode(&input); err != nil {

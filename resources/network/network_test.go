@@ -202,7 +202,6 @@ func TestWhatBelongsToAnotherResourceIsLeftAlone(t *testing.T) {
 	a.Gone().Fails(t, "belongs to resource front-net of /projects/b", "remove-network")
 }
 
-// manage opens what an action of the resource works with.
 func manage(t *testing.T, r typetest.Resource) *manager {
 	t.Helper()
 	var m *manager

@@ -51,7 +51,6 @@ func newWorld(t *testing.T) *world {
 	return w
 }
 
-// answer is what came of a request.
 type answer struct {
 	code   int
 	out    string
@@ -103,7 +102,6 @@ func (w *world) remember(keep map[string]any) {
 	w.kept = string(text)
 }
 
-// actions are the names of what is to be done, separated by commas.
 func (a answer) actions() string {
 	var names []string
 	for _, action := range a.state.Actions {

@@ -63,7 +63,6 @@ func (s *site) clock() time.Time { return s.now }
 
 func (s *site) must(err error) { require.NoError(s.t, err) }
 
-// wait lets time pass.
 func (s *site) wait(d time.Duration) { s.now = s.now.Add(d) }
 
 // dispatch has free workers begin what may begin.

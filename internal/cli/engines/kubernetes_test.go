@@ -18,7 +18,6 @@ import (
 	"github.com/deployster-go/deployster/inventory"
 )
 
-// parse reads the flags of a cluster.
 func parse(args ...string) (*app.App, error) {
 	a := app.New()
 	a.Global.Engine = Kubernetes

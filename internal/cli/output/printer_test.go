@@ -13,7 +13,6 @@ import (
 	"github.com/deployster-go/deployster/internal/must"
 )
 
-// printed is what is printed in a format.
 func printed(t *testing.T, format string, print func(*output.Printer) error) string {
 	f := must.Get(os.Create(filepath.Join(t.TempDir(), "out")))(t)
 	defer func() { _ = f.Close() }()

@@ -85,14 +85,12 @@ func (i *issuer) answer(w http.ResponseWriter, r *http.Request) {
 	assert.NoError(i, json.NewEncoder(w).Encode(document))
 }
 
-// change changes what the issuer does.
 func (i *issuer) change(how func()) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	how()
 }
 
-// sign signs claims.
 func (i *issuer) sign(alg jose.SignatureAlgorithm, with any, id string, claims map[string]any) string {
 	signer, err := jose.NewSigner(jose.SigningKey{Algorithm: alg, Key: jose.JSONWebKey{Key: with, KeyID: id}}, nil)
 	require.NoError(i, err)
@@ -324,7 +322,6 @@ func TestAnIssuerWithAnAuthorityOfItsOwn(t *testing.T) {
 	assert.NotErrorIs(t, err, identity.ErrUnknown)
 }
 
-// FuzzToken sends anything where a token should be.
 func FuzzToken(f *testing.F) {
 	f.Add("a.e30.b")
 	f.Add("eyJhbGciOiJub25lIn0.eyJpc3MiOiJodHRwOi8vMTI3LjAuMC4xOjEifQ.")
@@ -336,7 +333,6 @@ func FuzzToken(f *testing.F) {
 	})
 }
 
-// errOf returns the error of a call that returns something besides.
 func errOf[T any](_ T, err error) error { return err }
 
 func TestIssuersThatCannotBeMeantAreRefused(t *testing.T) {
@@ -373,7 +369,6 @@ func TestIssuersThatCannotBeMeantAreRefused(t *testing.T) {
 	}
 }
 
-// FuzzParse reads anything as a file of issuers.
 func FuzzParse(f *testing.F) {
 	f.Add("issuers: [{name: a, issuer: 'https://a.example', audience: b, grants: [{claims: {sub: a}, role: viewer}]}]")
 	f.Fuzz(func(t *testing.T, text string) {
