@@ -248,8 +248,6 @@ func anchors(text []byte) []string {
 	return names
 }
 
-// TestEveryPropertyOfATypeIsDocumented holds the pages of the types that ship
-// against their schemas.
 func TestEveryPropertyOfATypeIsDocumented(t *testing.T) {
 	schemas, err := filepath.Glob("../resources/*/schema.json")
 	require.True(t, err == nil && len(schemas) >= 6, "found the schemas %v: %v", schemas, err)

@@ -302,8 +302,6 @@ func TestWhatIsNotKnownIsASecretWhereItMayHoldOne(t *testing.T) {
 	}
 }
 
-// Of a value that is not known as a whole, only that is wrong which is wrong
-// whatever the rest will be.
 func TestWhatIsWrongWhateverTheRestWillBe(t *testing.T) {
 	s := compile(t, `{
 		"type": "object", "additionalProperties": false, "required": ["path"],

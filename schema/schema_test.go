@@ -37,8 +37,6 @@ func TestNames(t *testing.T) {
 	}
 }
 
-// The schemas of the answers and the decoder of the protocol accept the same
-// documents.
 func TestAnswersAgreeWithTheProtocol(t *testing.T) {
 	inits := []string{
 		`{"state_action": {"args": ["state"]}}`, `{"state_action": {"image": "x"}}`, `{"state_action": {"entrypoint": "/x", "args": []}}`,
@@ -399,8 +397,6 @@ func TestRegularExpressionsThatLookAroundAreBoundedTogether(t *testing.T) {
 	assert.ErrorContains(t, err, "the regular expressions stand for")
 }
 
-// Each draft has forms that the others do not know; each is understood in its
-// own sense.
 func TestEveryDraftIsUnderstood(t *testing.T) {
 	const old = "http://json-schema.org/draft-0%d/schema#"
 	for _, test := range []struct{ draft, schema, good, bad, want string }{

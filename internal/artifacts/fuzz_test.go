@@ -243,8 +243,6 @@ func work(dirs string) error {
 	return nil
 }
 
-// Whenever a process is killed, what it named is there whole, and what it left half is removed
-// by the next one.
 func TestWhatAKilledProcessNamedIsThere(t *testing.T) {
 	_, store := newStore(t)
 	for round := range ringtest.Cases(5, 12) {

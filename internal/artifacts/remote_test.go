@@ -295,8 +295,6 @@ func TestAnArtifactIsSentFromStoreToStore(t *testing.T) {
 	wantNothingHalf(t, dir)
 }
 
-// Whatever is sent, only what has the digest and the form is stored, and of nothing else is
-// anything left.
 func TestWhatIsNoArtifactIsNotReceived(t *testing.T) {
 	from, _ := newStore(t)
 	a := collect(t, from, write(t, files))

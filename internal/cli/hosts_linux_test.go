@@ -73,8 +73,6 @@ func (s *site) wantOn(host, revision string) {
 	assert.True(s, err == nil && string(text) == revision, "%s runs %q, want %q: %v", host, text, revision, err)
 }
 
-// Three engines are three hosts. One of them goes away in the middle of a
-// rollout and comes back; the rollout waits for it and ends well.
 func TestARolloutOverThreeEnginesOutlivesTheLossOfOne(t *testing.T) {
 	s, engines := rollout(t)
 	s.deployster("pipeline", "apply", "-f", "gateway.yaml")
@@ -113,8 +111,6 @@ func TestARolloutOverThreeEnginesOutlivesTheLossOfOne(t *testing.T) {
 	s.wantEnd(scheduler, 130)
 }
 
-// A scheduler that is killed in the middle of a step leaves it to the one that
-// stands by.
 func TestAnotherSchedulerTakesOverFromAKilledOne(t *testing.T) {
 	s, _ := rollout(t)
 	s.deployster("pipeline", "apply", "-f", "gateway.yaml")
@@ -290,8 +286,6 @@ func (d *daemons) after(name string) func(deploylog.Event) bool {
 	return func(e deploylog.Event) bool { return e.Seq > last && e.Name == name }
 }
 
-// An environment is deployed to three engines, broken and brought back;
-// a task dies, a host goes and comes back.
 func TestAnEnvironmentOverThreeEngines(t *testing.T) {
 	d := newDaemons(t, "Replace")
 	d.deployster("env", "create", "-f", "prod.yaml", "--allow-logged", "version")

@@ -35,8 +35,6 @@ func killedInAction(t *testing.T, begin func(*testing.T, string) *site, typ stri
 	return s, s.events()[0].Deployment
 }
 
-// What a dead run left in one engine is waited for also by a run that uses
-// another.
 func TestAnActionThatOutlivesItsRunIsWaitedForOnAnotherEngine(t *testing.T) {
 	t.Parallel()
 	for name, typ := range map[string]string{"in a container of its own": "ONE-SHOT", "in a process that serves": "SLOW"} {
@@ -92,8 +90,6 @@ func (s *site) wantHeld(dead string, says []string, args ...string) {
 	assert.Equal(s, began, strings.Count(strings.Join(s.names(), "\n"), "action-started"), "%v: an action began:\n%s", args, r.out)
 }
 
-// An engine that a dead run used and that does not answer is not taken for one on
-// which nothing runs.
 func TestWithoutAnAnswerOfTheEngineOfADeadRunAResourceIsHeld(t *testing.T) {
 	d := dockerEngines(t, 1)[0]
 	// It is the engine that docker's own configuration leads to.
@@ -247,8 +243,6 @@ func (s *site) untilThere(name string) {
 	}, "the action of "+name+" ends")
 }
 
-// The inventory may lead to another engine by the time that a task is started
-// again on its host.
 func TestATaskIsHeldWhoseHostHasAnotherEngineByNow(t *testing.T) {
 	other := dockerEngines(t, 1)[0]
 	load(t, other.Address(), oneShotType)

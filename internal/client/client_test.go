@@ -409,8 +409,6 @@ func hostile(t *testing.T, behind string, snapshot func(w http.ResponseWriter, a
 	return s.URL
 }
 
-// A snapshot that is damaged, cut off, of another log, or no snapshot is not begun with: the
-// log is read.
 func TestASnapshotThatIsOfNoUseCostsTimeAlone(t *testing.T) {
 	log := longLog(t, 4, 5000)
 	url := serve(t, log, objects.Store{})

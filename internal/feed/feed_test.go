@@ -132,8 +132,6 @@ func TestAllWhoFollowGetEachEventOnceByOneReader(t *testing.T) {
 	})
 }
 
-// However many events there are, and however large, no more is kept than may be, and the
-// events that were dropped are still got.
 func TestNoMoreIsKeptThanMayBe(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		log, f := newFeed(1000, 10_000)

@@ -14,8 +14,6 @@ type number int
 
 func (n number) Before(other number) bool { return n < other }
 
-// Whatever is pushed and popped in whatever order, the first is always the least
-// of what is there.
 func TestTheFirstIsAlwaysTheLeast(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var h heap.Heap[number]

@@ -68,8 +68,6 @@ func TestAnAddressThatIsTakenIsSaidToBe(t *testing.T) {
 	assert.ErrorContains(t, must.Fail(listen.Open(t.Context(), listen.Options{Addresses: []string{first[0].Addr().String()}})), "use another port")
 }
 
-// A socket that a killed process left is replaced. One that is listened on is not, nor is
-// anything else that lies there.
 func TestASocketIsReplacedOnlyWhereNobodyListens(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "socket")
@@ -106,8 +104,6 @@ func TestASocketOfAnotherOneStays(t *testing.T) {
 	assert.ErrorIs(t, must.Fail(os.Lstat(path)), os.ErrNotExist, "its own socket stays")
 }
 
-// Of servers that start at once on a socket which a killed one left, one listens, and can be
-// reached; none removes the socket of another.
 func TestOfServersThatStartAtOnceOneListens(t *testing.T) {
 	for round := range ringtest.Cases(15, 50) {
 		path := filepath.Join(t.TempDir(), "socket")

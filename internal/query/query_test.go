@@ -310,8 +310,6 @@ func TestStepsThatADefinitionNamesAreEvents(t *testing.T) {
 	assert.False(t, names.events["foo"])
 }
 
-// TestEveryDocumentedEventIsKnown holds the names that a filter takes against the
-// tables of events.
 func TestEveryDocumentedEventIsKnown(t *testing.T) {
 	known, found := EventNames(), 0
 	for _, page := range []string{"log", "pipelines", "environments"} {
@@ -372,8 +370,6 @@ func (l *ending) Read(ctx context.Context, f deploylog.Filter) iter.Seq2[deployl
 	}
 }
 
-// A run that ends while it is looked at has ended, and has not died. Nobody holds its lock in
-// either case.
 func TestARunThatEndsWhileItIsLookedAtHasNotDied(t *testing.T) {
 	for name, c := range map[string]struct {
 		end  []deploylog.Event

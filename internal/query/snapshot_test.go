@@ -337,8 +337,6 @@ func decisions(t rapid.TB, log deploylog.Log) map[string]any {
 	return all
 }
 
-// A scheduler that begins with a snapshot decides what one does that reads the whole log,
-// whatever came in between, and whichever of the snapshots are lost.
 func TestASchedulerDecidesTheSameWithASnapshot(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p := newPlant(t)

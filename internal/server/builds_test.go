@@ -238,8 +238,6 @@ func TestHostileArtifacts(t *testing.T) {
 	assert.Equal(t, http.StatusLengthRequired, answer.StatusCode, "without a length: %s", answer.Status)
 }
 
-// What workers there are, and which images they have, the server says; of how it reaches them
-// nothing.
 func TestTheWorkersOfAServerAreAskedThroughIt(t *testing.T) {
 	y := newYard(t)
 	y.image = func(ctx context.Context, ref string, policy engine.PullPolicy) (engine.Image, error) {

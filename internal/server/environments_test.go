@@ -174,8 +174,6 @@ func many(digest string) map[string]string {
 	return all
 }
 
-// Who may do something with one environment may do nothing with another one, also not by a
-// command for their own.
 func TestACommandReachesNoOtherEnvironment(t *testing.T) {
 	s := newShop(t)
 	for _, name := range []string{"mine", "theirs"} {

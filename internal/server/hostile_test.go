@@ -333,8 +333,6 @@ func TestPathsThatAreWrittenOddlyLeadNowhere(t *testing.T) {
 	}
 }
 
-// Who takes nothing of a text is disconnected; who takes it slowly gets all of it, however long
-// that lasts.
 func TestAnAnswerIsSentAsLongAsItIsTaken(t *testing.T) {
 	content := bytes.Repeat([]byte("x"), 1<<20)
 	store := objects.In(t.TempDir(), nil)

@@ -301,8 +301,6 @@ func (s *shop) commanded(names ...string) (n int) {
 	return n
 }
 
-// A request that is sent again with its key is done once, and answered as it was: by the same
-// server, by another one of the log, and by one that was started since.
 func TestARequestWithAKeyIsDoneOnce(t *testing.T) {
 	s := newShop(t)
 	create := body{"definition": s.definition("shop", "resources: {}")}

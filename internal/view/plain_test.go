@@ -380,8 +380,6 @@ func TestPlanSummary(t *testing.T) {
 	}
 }
 
-// What is cut in a plan and in a report of drift is there whole on request,
-// however long it is.
 func TestLongTextsAreWholeOnRequest(t *testing.T) {
 	long, last := strings.Repeat("x", 3*terminal.MaxText)+"end", "the last line"
 	diff := []diff.Change{

@@ -368,8 +368,6 @@ func TestTheExplanationOfALargePipelineFitsTheScreen(t *testing.T) {
 	})
 }
 
-// A change that concerns every host of every revision under way is shown on a screen, before
-// the question.
 func TestThePreviewOfALargePipelineFitsTheScreen(t *testing.T) {
 	p := largePipelines()
 	d := querytest.Definition()

@@ -165,8 +165,6 @@ func TestLastWordsAreShown(t *testing.T) {
 	b.with(object{"restart": "always"}).Fails(t, "ended with 3", "start-container")
 }
 
-// What creating a container says does not depend on whether its health was known
-// before anybody looked.
 func TestThatHealthIsWaitedForIsAlwaysSaid(t *testing.T) {
 	docker := dockertest.Client(t)
 	b := newBox(t, docker, object{

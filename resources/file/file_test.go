@@ -191,8 +191,6 @@ func TestMissingPlug(t *testing.T) {
 	r.Fails(t, "opening the plug root", "state")
 }
 
-// Whatever a file contained, applying gives it the wanted content and mode,
-// and applying again changes nothing.
 func TestApplyConverges(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		plug, err := os.MkdirTemp(t.TempDir(), "plug")

@@ -140,8 +140,6 @@ func TestWhatIsLeftOutIsALineOfItsOwnOnATerminal(t *testing.T) {
 	}
 }
 
-// The screen of a dispatcher does not say of the groups that it has that their inventory is
-// another.
 func TestTheScreenKnowsTheInventoryOfItsDispatcher(t *testing.T) {
 	clock := func() time.Time { return querytest.Noon }
 	log, err := sqlite.Open(t.Context(), filepath.Join(t.TempDir(), "log.db"), sqlite.Options{})

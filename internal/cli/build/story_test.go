@@ -32,8 +32,6 @@ func failed(worker string) build.Result {
 	return build.Result{Failed: &record.Failed{Cause: "exited with 2", Exit: 2, Worker: worker, Took: 3 * time.Second, Output: []string{"make: building", "cc: no such file", ""}}}
 }
 
-// TestAGroupFailsAndIsRetried tells what people see of a group that fails, is queued again,
-// and is canceled then.
 func TestAGroupFailsAndIsRetried(t *testing.T) {
 	s := newSite(t, 2)
 	s.shows("list")
@@ -267,8 +265,6 @@ func TestARetryOfAStageNamesIt(t *testing.T) {
 	assert.True(t, code == 0 && strings.Contains(out, want), "retry exits with %d and says %s %s", code, out, beside)
 }
 
-// TestGroupsThatWereNotSubmittedWhole tells of groups whose submitter died before all of their
-// events were there.
 func TestGroupsThatWereNotSubmittedWhole(t *testing.T) {
 	s := newSite(t, 1)
 	append1 := func(id, name string, data any) {

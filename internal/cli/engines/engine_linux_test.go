@@ -12,8 +12,6 @@ import (
 	"github.com/deployster-go/deployster/inventory"
 )
 
-// Auto takes the engine of a dead run where it can ask for what that run left, and
-// no other because of it.
 func TestAutoPrefersOCIOnlyForARunOfThisMachineAndUser(t *testing.T) {
 	here := here()
 	for name, c := range map[string]struct {

@@ -104,8 +104,6 @@ func TestAgo(t *testing.T) {
 	}
 }
 
-// TestTheMostUrgentJobsAreListed has a screen show what failed before what runs, and that
-// before what is built.
 func TestTheMostUrgentJobsAreListed(t *testing.T) {
 	jobs := []build.JobReport{
 		{Number: 1, Package: "a", State: transition.Built}, {Number: 2, Package: "b", State: transition.Dispatched},
@@ -117,8 +115,6 @@ func TestTheMostUrgentJobsAreListed(t *testing.T) {
 	assert.True(t, len(rows) == 5 && rows[1][0] == "1" && more == 0, "all of them are %v, and %d more", rows, more)
 }
 
-// TestEventsAreLines writes what happens to a group and its jobs, each in a line that says
-// what people ask for first.
 func TestEventsAreLines(t *testing.T) {
 	group, job := record.Group("base-7"), record.Job("base-7", 12)
 	for _, c := range []struct {
