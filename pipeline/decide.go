@@ -108,6 +108,7 @@ type walk struct {
 	passedOver func() (cause string)                        // "" unless the deployment waits and is skipped for a fix
 	waits      func(at deployment.Place, why reason.Reason) // is called with a host that has to wait; nil is not
 	pipeline   deploylog.Target
+	outcome    step.Outcome // for closing stages
 }
 
 // unless yields a step, unless it has to wait for the end of work.
@@ -138,7 +139,7 @@ func (w *walk) beside(s step.Step) *step.Work {
 // walkOf is the walk through a deployment. What does not begin because it is paused is not
 // yielded; kept, unless it is nil, is called with its stage, and why.
 func (s *State) walkOf(d *deployment.Deployment, holders []*deployment.Deployment, stragglers [][]*step.Work, yield func(step.Step) bool, kept func(stage int, why reason.Reason)) walk {
-	w := walk{overtaken: s.overtaken(d), l: s.layout, d: d, holders: holders, stragglers: stragglers, work: &s.work, pipeline: s.target, yield: yield, keptOut: func(i int) bool {
+	w := walk{overtaken: s.overtaken(d), l: s.layout, d: d, holders: holders, stragglers: stragglers, work: &s.work, pipeline: s.target, yield: yield, outcome: step.Outcome{Status: "succeeded"}, keptOut: func(i int) bool {
 		_, is := s.keptOut(d, i)
 		return is
 	}, passedOver: func() string { return s.passedOver(d) }}
@@ -160,7 +161,7 @@ func (s *State) walkOf(d *deployment.Deployment, holders []*deployment.Deploymen
 
 // keptOut finds why a deployment whose turn it is does not enter a stage.
 func (s *State) keptOut(d *deployment.Deployment, stage int) (why reason.Reason, is bool) {
-	if d.Only() != "" { // others are kept out for it
+	if d.Only() != "" || s.layout.Stages[stage].Closing() { // others are kept out for it
 		return s.pause(d, &s.layout.Stages[stage])
 	}
 	if why, is = s.outcomes.Stopped(s.layout, d, stage, nil); is {
@@ -177,22 +178,25 @@ func (w *walk) step(t deploylog.Target, event string) step.Step {
 }
 
 func (w *walk) walk() bool {
+	if w.d.End != nil {
+		return w.asked()
+	}
 	if w.superseded != "" {
 		step := w.step(w.pipeline, record.PipelineSuperseded)
 		step.SupersededBy = w.superseded
-		return w.yield(step)
+		return w.end(step, deployment.Superseded)
 	}
 	for i := range w.l.Stages {
 		if k, bad := w.d.Stages[i].Marks.Find(record.StageFailed); bad { // nothing new begins
 			failed := w.step(w.pipeline, record.PipelineFailed)
 			failed.Cause = fmt.Sprintf("stage %s failed: %s", w.l.Stages[i].Name, k.Cause)
-			return w.yield(failed)
+			return w.end(failed, deployment.Failed)
 		}
 	}
 	if cause := cmp.Or(w.d.Aimless(w.l), w.overtaken); cause != "" {
 		failed := w.step(w.pipeline, record.PipelineFailed)
 		failed.Cause = cause
-		return w.yield(failed)
+		return w.end(failed, deployment.Failed)
 	}
 	if w.d.Left == 0 {
 		return w.unless(w.own(func(*step.Work) bool { return true }), w.step(w.pipeline, record.PipelineFinished))
@@ -200,7 +204,7 @@ func (w *walk) walk() bool {
 	if cause := w.passedOver(); cause != "" {
 		over := w.step(w.pipeline, record.PipelineSkipped)
 		over.Cause = cause
-		return w.yield(over)
+		return w.end(over, deployment.PassedOver)
 	}
 	for i := range w.l.Stages {
 		run := &w.d.Stages[i]
@@ -282,6 +286,10 @@ func (w *walk) stage(i int) bool {
 		as := w.d.Applies(stage.Unit, manifest)
 		work.Manifest, work.Files, work.Retries = as.Manifest, as.Files, retries
 		work.Timeout = stage.Timeout()
+		if stage.Closing() {
+			outcome := w.outcome
+			work.Outcome = &outcome
+		}
 		if stage.Build != nil {
 			for k, kind := range stage.Build.Artifacts {
 				if w.d.Awaits(stage, run, k) {

@@ -52,7 +52,7 @@ func (h holders) link(shown func(deployment.Place) bool) {
 		case reason.AwaitsFlight:
 			r.Root = h.rootAt(r.Deployment, func(o pendingEntry) bool { return r.By != "" && o.target == r.By }, nil)
 		case reason.AwaitsFix:
-			if d := h.s.byID[r.HeldBy]; d != nil && d.Status == deployment.Running {
+			if d := h.s.byID[r.HeldBy]; d != nil && d.Status == deployment.Running && d.FailedAt(h.s.layout) == deployment.None {
 				r.Root = h.root(d.ID, h.s.layout.StageAt[r.By], nil)
 			}
 		default: // the others name what they wait for

@@ -108,8 +108,12 @@ func (o *projection) project(held []*deployment.Deployment) {
 	if o.superseded != "" {
 		return
 	}
+	if as, failed, is := w.ending(); is && o.d.AwaitsClosing(o.s.layout, as, failed) {
+		o.closingEntries(&w, as, failed)
+		return
+	}
 	for i := range o.s.layout.Stages {
-		if !o.d.Elsewhere(&o.s.layout.Stages[i]) {
+		if stage := &o.s.layout.Stages[i]; !o.d.Elsewhere(stage) && (stage.When != definition.WhenFailed || o.d.Stages[i].Begun) {
 			o.stage(i)
 		}
 	}

@@ -186,7 +186,7 @@ func (c Cancel) propose(s *State) ([]deploylog.Event, error) {
 	if err != nil {
 		return nil, err
 	}
-	return []deploylog.Event{d.Event(s.target, record.PipelineCancelled, record.Payload{By: c.By, Reason: c.Reason})}, nil
+	return []deploylog.Event{s.endEvent(d, deployment.Cancelled, record.PipelineCancelled, record.Payload{By: c.By, Reason: c.Reason})}, nil
 }
 
 func (c Retry) propose(s *State) ([]deploylog.Event, error) {
@@ -211,7 +211,7 @@ func (c Retry) propose(s *State) ([]deploylog.Event, error) {
 	}
 	for _, o := range s.deployments {
 		for i := range d.Stages {
-			if d.Redo.Info == nil && o.Rank() > d.Order && o.Stages[i].Begun && !d.Stages[i].Passed {
+			if d.Redo.Info == nil && !s.layout.Stages[i].Closing() && o.Rank() > d.Order && o.Stages[i].Begun && !d.Stages[i].Passed {
 				return nil, refusal.New(NewerIsAhead, "revision %s cannot be retried: the newer revision %s is at or past stage %s, and it would overwrite it; release another revision", c.Revision, o.Revision, s.layout.Stages[i].Name)
 			}
 		}

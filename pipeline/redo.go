@@ -8,6 +8,7 @@ import (
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/internal/refusal"
 	"github.com/deployster-go/deployster/internal/suggest"
+	"github.com/deployster-go/deployster/pipeline/definition"
 	"github.com/deployster-go/deployster/pipeline/deployment"
 	"github.com/deployster-go/deployster/pipeline/record"
 )
@@ -21,11 +22,13 @@ type Repair struct {
 	By, Reason string
 }
 
-// Rerun does a stage again with the revision that finished it last.
+// Rerun does a stage again with the revision that finished it last. It brings a revision that
+// has finished into a stage that was added since.
 type Rerun struct {
 	Stage      string
 	Revision   string
-	ID         string // of the fresh deployment
+	Carries    record.Files // what a stage that was added applies; nil is nothing
+	ID         string       // of the fresh deployment
 	By, Reason string
 }
 
@@ -36,7 +39,11 @@ func (s *State) doAgain(d *deployment.Deployment, r *record.RedoInfo) {
 	i := s.indexOf(r.Of)
 	d.Again(r, s.visits[r.Target].ending, i+1, i >= 0 && s.revisions[i].Rollback != nil)
 	if i >= 0 {
+		carries := d.Carries
 		s.inherit(d, i)
+		if r.First { // it is as if the revision had been released with the stage
+			s.adopt(d, carries)
+		}
 	}
 	d.Bring(s.manifests, s.taken) // what came when it had ended
 }
@@ -147,6 +154,9 @@ func (c Rerun) propose(s *State) ([]deploylog.Event, error) {
 	if stage.WaitsForOthers() {
 		return nil, refusal.New(NothingToRerun, "stage %s cannot be done again: nothing is done there, it is a %s stage", stage.Name, stage.Kind())
 	}
+	if i, enters := s.enters(stage, c.Revision); enters {
+		return s.enter(stage, i, c)
+	}
 	if v, came := s.visits[stage.Target]; came {
 		if newest := s.revisions[v.newest]; newest.Revision != c.Revision {
 			remedy := "release it again under another name, or release a newer one"
@@ -166,6 +176,61 @@ func (c Rerun) propose(s *State) ([]deploylog.Event, error) {
 	return s.redo(stage, of, c.ID, record.RedoInfo{What: record.Rerun, By: c.By, Reason: c.Reason})
 }
 
+// enters reports whether a revision has finished and not come to a stage, because that was added
+// later, and no newer one has. It returns the registration of the revision.
+func (s *State) enters(stage *deployment.StageLayout, revision string) (i int, enters bool) {
+	i, released := s.byRevision[revision]
+	if !released || s.revisions[i].Status != deployment.Finished || stage.Deploy == nil && stage.Run == nil || stage.When == definition.WhenFailed {
+		return 0, false
+	}
+	v, came := s.visits[stage.Target]
+	return i, !came || s.first(v.newest) < i
+}
+
+// enter registers a deployment that brings a revision into a stage that was added later.
+func (s *State) enter(stage *deployment.StageLayout, i int, c Rerun) ([]deploylog.Event, error) {
+	if err := s.batchesFree(stage, s.revisions[i].Deployment, "done"); err != nil {
+		return nil, err
+	}
+	if c.Carries == nil {
+		return nil, refusal.New(CarriesNothing, "stage %s was added after revision %s was released, which carries nothing for it: deployster pipeline rerun %s %s %s sends what it applies", stage.Name, c.Revision, s.name, stage.Name, c.Revision)
+	}
+	events, err := s.redo(stage, i, c.ID, record.RedoInfo{What: record.Rerun, First: true, By: c.By, Reason: c.Reason})
+	if err == nil {
+		p := record.Read(events[0].Data)
+		p.Carries = c.Carries
+		events[0].Data = p.Data()
+	}
+	return events, err
+}
+
+// entering returns how the newest revision that has finished is brought into a stage that it has
+// not come to, after a semicolon; "" is that there is none.
+func (s *State) entering(stage *deployment.StageLayout) string {
+	if s.finished == 0 {
+		return ""
+	}
+	if r := s.revisions[s.finished-1]; r.Status == deployment.Finished {
+		if _, enters := s.enters(stage, r.Revision); enters {
+			return fmt.Sprintf("; revision %s finished before the stage was added: deployster pipeline rerun %s %s %s brings it there", r.Revision, s.name, stage.Name, r.Revision)
+		}
+	}
+	return ""
+}
+
+// Behind returns, for the stages that the newest finished revision has not come to because they
+// were added later, what brings it there.
+func (s *State) Behind() (commands []string) {
+	if l := s.currentLayout(); l != nil {
+		for i := range l.Stages {
+			if text := s.entering(&l.Stages[i]); text != "" {
+				commands = append(commands, "stage "+l.Stages[i].Name+" is new"+text)
+			}
+		}
+	}
+	return commands
+}
+
 // stageOf finds a stage by the name that a person gives it.
 func (s *State) stageOf(name string) (*deployment.StageLayout, error) {
 	whole, err := s.Stage(name)
@@ -181,27 +246,15 @@ func (s *State) stageOf(name string) (*deployment.StageLayout, error) {
 func (s *State) again(stage *deployment.StageLayout, done string) (of int, err error) {
 	v, came := s.visits[stage.Target]
 	if !came {
-		return 0, refusal.New(NotReached, "stage %s cannot be %s: no revision has come to it", stage.Name, done)
+		return 0, refusal.New(NotReached, "stage %s cannot be %s: no revision has come to it%s", stage.Name, done, s.entering(stage))
 	}
 	of = v.newest
-	if r := s.revisions[of].Redo; r != nil {
+	if r := s.revisions[of].Redo; r != nil && !r.First {
 		of = max(0, s.indexOf(r.Of))
 	}
 	r := s.revisions[of]
-	asked := &deployment.Deployment{ID: r.Deployment}
-	stragglers := s.stragglers()
-	for b, batch := range s.layout.Batches {
-		if !s.layout.Includes(batch, s.layout.StageAt[stage.Target]) {
-			continue
-		}
-		for _, o := range s.deployments {
-			if s.excludes(o, asked, batch) {
-				return 0, refusal.New(BatchIsHeld, "stage %s cannot be %s yet: revision %s is in it, or in a batch that it belongs to; wait for its end, or cancel it (deployster pipeline cancel %s %s)", stage.Name, done, o.Revision, s.name, s.nameOf(o))
-			}
-		}
-		if w := straggler(stragglers, b, asked); w != nil {
-			return 0, refusal.New(BatchIsHeld, "stage %s cannot be %s yet: %s", stage.Name, done, w.Reason().Message())
-		}
+	if err := s.batchesFree(stage, r.Deployment, done); err != nil {
+		return 0, err
 	}
 	if !slices.Contains(v.finished, of) {
 		return 0, refusal.New(NotReached, "stage %s cannot be %s: revision %s has not finished it, but is %s (event %d); retry it, or release another one", stage.Name, done, r.Revision, r.Status, r.Since)
@@ -210,6 +263,27 @@ func (s *State) again(stage *deployment.StageLayout, done string) (of int, err e
 		return 0, refusal.New(OtherStage, "stage %s cannot be %s with revision %s: when that finished it, it was another kind of stage; release it again under another name", stage.Name, done, r.Revision)
 	}
 	return of, s.carriesAll(stage, of, done+" with")
+}
+
+// batchesFree refuses to do a stage again while another deployment is in it, or in a batch that
+// it belongs to.
+func (s *State) batchesFree(stage *deployment.StageLayout, id, done string) error {
+	asked := &deployment.Deployment{ID: id}
+	stragglers := s.stragglers()
+	for b, batch := range s.layout.Batches {
+		if !s.layout.Includes(batch, s.layout.StageAt[stage.Target]) {
+			continue
+		}
+		for _, o := range s.deployments {
+			if s.excludes(o, asked, batch) {
+				return refusal.New(BatchIsHeld, "stage %s cannot be %s yet: revision %s is in it, or in a batch that it belongs to; wait for its end, or cancel it (deployster pipeline cancel %s %s)", stage.Name, done, o.Revision, s.name, s.nameOf(o))
+			}
+		}
+		if w := straggler(stragglers, b, asked); w != nil {
+			return refusal.New(BatchIsHeld, "stage %s cannot be %s yet: %s", stage.Name, done, w.Reason().Message())
+		}
+	}
+	return nil
 }
 
 // redo registers a deployment that does a stage again. It is in the stage at once, so that

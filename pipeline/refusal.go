@@ -30,7 +30,8 @@ const (
 	NothingToRollBack refusal.Code = "nothing-to-roll-back"
 	NothingToRepair   refusal.Code = "nothing-to-repair"
 	NothingToRerun    refusal.Code = "nothing-to-rerun"
-	OtherStage        refusal.Code = "other-stage" // it was something else when the revision finished it
+	CarriesNothing    refusal.Code = "carries-nothing" // for a stage that came later: send what the stage applies
+	OtherStage        refusal.Code = "other-stage"     // it was something else when the revision finished it
 	UnknownHost       refusal.Code = "unknown-host"
 	RollbackRunning   refusal.Code = "rollback-running"
 	NotRunning        refusal.Code = "not-running"

@@ -81,7 +81,7 @@ func (s *State) overtaken(d *deployment.Deployment) (why string) {
 	}
 	for i := range s.layout.Stages {
 		stage, run := &s.layout.Stages[i], &d.Stages[i]
-		if stage.Build != nil || stage.Approval != nil || !run.Begun || run.Passed {
+		if stage.Build != nil || stage.Approval != nil || stage.Closing() || !run.Begun || run.Passed {
 			continue
 		}
 		if came(stage.Target, run.Since, "stage "+stage.Name) {
@@ -200,7 +200,7 @@ func (s *State) heldByRollback(stage deploylog.Target) bool {
 func (s *State) good(stage *deployment.StageLayout, revision string) (int, error) {
 	v, came := s.visits[stage.Target]
 	if !came {
-		return 0, refusal.New(NothingToRollBack, "stage %s cannot be rolled back: no revision has come to it", stage.Name)
+		return 0, refusal.New(NothingToRollBack, "stage %s cannot be rolled back: no revision has come to it%s", stage.Name, s.entering(stage))
 	}
 	present := s.present(v)
 	finished := false // the present one, which then is what is left behind

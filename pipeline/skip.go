@@ -35,15 +35,26 @@ func (c Skip) propose(s *State) ([]deploylog.Event, error) {
 		}
 		return nil, refusal.New(NotWaiting, "revision %s cannot be skipped: it is at work in stage %s%s; cancel it, which leaves that half done, or skip it where it waits", c.Revision, s.layout.Stages[i].Name, since)
 	}
-	return []deploylog.Event{d.Event(s.target, record.PipelineSkipped, record.Payload{By: c.By, Reason: c.Reason})}, nil
+	return []deploylog.Event{s.endEvent(d, deployment.PassedOver, record.PipelineSkipped, record.Payload{By: c.By, Reason: c.Reason})}, nil
 }
 
 // failsAt are the events with which a deployment fails at a stage at once, whether or
 // not a scheduler is running. Without an event of its own the stage, when it has not
 // begun, is not entered by that.
 func (s *State) failsAt(d *deployment.Deployment, stage *deployment.StageLayout, cause string) (events []deploylog.Event) {
-	if d.Stages[s.layout.StageAt[stage.Target]].Begun {
+	at := s.layout.StageAt[stage.Target]
+	closes := d.AwaitsClosing(s.layout, deployment.Failed, at)
+	if d.Stages[at].Begun {
 		events = append(events, d.Event(stage.Target, record.StageFailed, record.Payload{Error: deploylog.Cause(cause)}))
 	}
-	return append(events, d.Event(s.target, record.PipelineFailed, record.Payload{Error: deploylog.Cause(fmt.Sprintf("stage %s failed: %s", stage.Name, cause))}))
+	p := record.Payload{Error: deploylog.Cause(fmt.Sprintf("stage %s failed: %s", stage.Name, cause))}
+	switch {
+	case !closes:
+		return append(events, d.Event(s.target, record.PipelineFailed, p))
+	case len(events) > 0:
+		return events // the end follows from the failure of the stage
+	default:
+		p.Ends = string(deployment.Failed)
+		return append(events, d.Event(s.target, record.EndRequested, p))
+	}
 }

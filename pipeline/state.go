@@ -181,9 +181,13 @@ func (s *State) applyPipeline(e deploylog.Event) {
 		s.end(e, deployment.PassedOver)
 	case record.PipelineSuperseded:
 		s.end(e, deployment.Superseded)
+	case record.EndRequested:
+		if d, p := s.byID[e.Deployment], record.Read(e.Data); d != nil && d.Status == deployment.Running {
+			d.End = &deployment.End{As: deployment.Status(p.Ends), By: p.By, Cause: record.Cause(e), SupersededBy: p.SupersededBy, Seq: e.Seq}
+		}
 	case record.PipelineRetried:
 		if d := s.byID[e.Deployment]; d != nil {
-			d.Retry(e.Attempt, e.CreatedAt)
+			d.Retry(e.Attempt, e.CreatedAt, s.closing())
 			s.setStatus(d, e.Seq)
 			s.layout = nil
 			s.wantBack(d, e.Seq)

@@ -37,22 +37,25 @@ func (s *State) newestAt() (newest []newestRevisions) {
 // not passed over there, whatever else it waits for. While a stage keeps revisions out, one
 // that was released as a fix is passed over only for another fix: the others do not get in.
 func (s *State) supersededBy(d *deployment.Deployment, newest []newestRevisions) string {
-	if newest == nil || d.Only() != "" || d.Status != deployment.Running || d.Left == 0 {
+	if newest == nil || d.Only() != "" || d.Status != deployment.Running || d.Left == 0 || d.End != nil {
 		return ""
 	}
+	closing := 0 // stages that it has not begun
 	last, awaited := s.finished, d.Fix && s.outcomes.FailedBefore(s.layout, d)
 	for i := range s.layout.Stages {
 		switch run := &d.Stages[i]; {
 		case run.Passed:
 		case run.Begun:
 			return ""
+		case s.layout.Stages[i].Closing():
+			closing++
 		case d.Reached(&s.layout.Stages[i]) && awaited:
 			last = max(last, newest[i].fix)
 		case d.Reached(&s.layout.Stages[i]):
 			last = max(last, newest[i].order)
 		}
 	}
-	if last <= d.Order {
+	if last <= d.Order || d.Left == closing { // it has gone through what others wait for
 		return ""
 	}
 	return s.revisions[last-1].Revision

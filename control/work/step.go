@@ -3,6 +3,7 @@ package work
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/deployster-go/deployster/manifest"
 	"github.com/deployster-go/deployster/pipeline/definition"
@@ -118,6 +119,9 @@ func stepVariables(step step.Step, artifacts map[string]string, among *Hosts) ma
 	if inputs := upstream.Variables(step.Takes); inputs != nil {
 		v[inputsVariable] = inputs
 	}
+	if o := step.Outcome; o != nil {
+		v[outcomeVariable] = map[string]any{"status": o.Status, "stage": o.Stage, "cause": o.Cause}
+	}
 	if h, ok := among.host(step.Host); ok {
 		v["host"], v["host_group"], v["host_attributes"] = h.Name, step.Group, attributes(h)
 	}
@@ -128,6 +132,9 @@ func stepVariables(step step.Step, artifacts map[string]string, among *Hosts) ma
 // variable of that name.
 const inputsVariable = "inputs"
 
+// outcomeVariable holds how the stages before a stage with when have ended.
+const outcomeVariable = "outcome"
+
 // StepVariables are the names of the variables that nobody else can set in a pipeline.
 func StepVariables(d *definition.Definition) map[string]any {
 	names := map[string]any{}
@@ -136,6 +143,9 @@ func StepVariables(d *definition.Definition) map[string]any {
 	}
 	if len(d.Needs()) > 0 {
 		names[inputsVariable] = nil
+	}
+	if slices.ContainsFunc(d.Stages, func(s definition.Stage) bool { return s.Closing() }) {
+		names[outcomeVariable] = nil
 	}
 	return names
 }

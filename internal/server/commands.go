@@ -141,6 +141,11 @@ func (s *Server) command(ctx context.Context, verb proposal.Verb, in *commandInp
 		return s.release(ctx, in, asOf, c)
 	case pipeline.Define:
 		return s.define(ctx, in.Name, asOf, c)
+	case pipeline.Rerun:
+		if err := s.checkKept(ctx, c.Carries); err != nil {
+			return nil, err
+		}
+		return s.pipelines.Command(ctx, in.Name, c)
 	case pipeline.Delete:
 		return s.remove(ctx, in.Name, asOf, c)
 	case machine.AddKey:

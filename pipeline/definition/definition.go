@@ -35,6 +35,8 @@ type Stage struct {
 
 	StopOnFailure *bool `json:"stop_on_failure,omitempty"` // nil is true; see StopsOnFailure
 
+	When When `json:"when,omitempty"` // "" is after the success of the stages before
+
 	Inputs []Input `json:"inputs,omitempty"` // what a revision takes of other pipelines
 }
 
@@ -42,10 +44,22 @@ type Stage struct {
 // which may break like the one that failed. A build changes nothing that others have, and
 // an approval does not fail.
 func (s *Stage) StopsOnFailure() bool {
-	return s.changesOthers() && (s.StopOnFailure == nil || *s.StopOnFailure)
+	return s.When == "" && s.changesOthers() && (s.StopOnFailure == nil || *s.StopOnFailure)
 }
 
 func (s *Stage) changesOthers() bool { return s.Deploy != nil || s.Run != nil || s.Environment != "" }
+
+// When says after which end of the earlier stages a stage runs.
+type When string
+
+// The values of When, but for that of most stages.
+const (
+	Always     When = "always" // whichever way they ended
+	WhenFailed When = "failed" // one of them failed
+)
+
+// Closing reports whether the stage also runs, or only, after earlier ones did not succeed.
+func (s *Stage) Closing() bool { return s.When != "" }
 
 // Kind is the key under which the stage says what it does.
 func (s *Stage) Kind() string {

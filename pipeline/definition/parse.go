@@ -80,6 +80,7 @@ func (p *parser) read(root *yamlfile.Node) {
 	}
 	p.names = slices.Sorted(maps.Keys(p.index))
 	order, ancestors := p.order()
+	p.checkWhen()
 	if n := fields["batches"]; n != nil {
 		p.batches(n, ancestors)
 	}
@@ -216,6 +217,11 @@ func (p *parser) batches(n *yamlfile.Node, before []big.Int) {
 		}
 		from, to := ends[0], ends[1]
 		b := Batch{From: p.definition.Stages[from].Name, To: p.definition.Stages[to].Name}
+		for i, key := range []string{"from", "to"} {
+			if p.definition.Stages[ends[i]].Closing() {
+				fields[key].Fail("the stage %q has when, and belongs to no batch", fields[key].Value)
+			}
+		}
 		if before != nil && from != to && before[to].Bit(from) == 0 {
 			fields["to"].Fail("the stage %q does not come after %q, where the batch begins", b.To, b.From)
 		}

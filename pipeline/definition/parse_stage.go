@@ -42,7 +42,7 @@ const nameRule = "letters, digits, ., _ and - are possible, with a letter or dig
 
 // stage reads a stage, independently of the others.
 func (p *parser) stage(n *yamlfile.Node) {
-	fields, ok := n.Fields("a stage", "name", "after", "build", "deploy", "run", "approval", "environment", "stop_on_failure", "inputs")
+	fields, ok := n.Fields("a stage", "name", "after", "build", "deploy", "run", "approval", "environment", "stop_on_failure", "inputs", "when")
 	s, named := Stage{}, n
 	if at := fields["name"]; at != nil {
 		named = at
@@ -55,6 +55,7 @@ func (p *parser) stage(n *yamlfile.Node) {
 	}
 	if ok {
 		p.stageKind(n, &s)
+		readWhen(fields["when"], &s)
 		p.stop(fields["stop_on_failure"], &s)
 		p.inputs(fields["inputs"], &s)
 	}
@@ -297,9 +298,12 @@ func readTimeout(n *yamlfile.Node) Duration {
 // is for the stages that can.
 func (p *parser) stop(own *yamlfile.Node, s *Stage) {
 	switch {
+	case own == nil && s.Closing():
 	case own == nil && s.changesOthers():
 		s.StopOnFailure = p.stopOnFailure
 	case own == nil:
+	case s.Closing():
+		own.FailName("a failure in a stage with when keeps no later revision out")
 	case s.Build != nil || s.Approval != nil:
 		own.FailName("later revisions are kept out only of stages with deploy, run or environment, not of this %s", s.Kind())
 	default:

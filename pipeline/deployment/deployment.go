@@ -30,6 +30,7 @@ type Deployment struct {
 	Started  map[deploylog.Target]time.Time // stages
 	Status   Status
 	Ended    record.Mark // what ended it
+	End      *End        // how it is to end once its closing stages have; nil is not decided
 	Marks    map[deploylog.Target]*record.Marks
 	Refs     map[string]string         // of artifacts, by kind
 	Fix      bool                      // released as one
@@ -84,6 +85,9 @@ func (d *Deployment) Derive(l *Layout) {
 		if d.Stages[i].Begun {
 			d.passBefore(l, i)
 		}
+		if l.Stages[i].When == definition.WhenFailed && !d.Stages[i].Begun {
+			d.pass(i)
+		}
 		if d.Stages[i].Marks.Has(record.StageFinished) {
 			d.pass(i)
 		}
@@ -104,8 +108,12 @@ func (d *Deployment) Derive(l *Layout) {
 // begin marks a stage as begun: what is left of the stages before it is no longer
 // new.
 func (d *Deployment) begin(l *Layout, stage int) {
-	if !d.Stages[stage].Begun {
-		d.Stages[stage].Begun = true
+	if run := &d.Stages[stage]; !run.Begun {
+		run.Begun = true
+		if l.Stages[stage].When == definition.WhenFailed && run.Passed && !d.Elsewhere(&l.Stages[stage]) {
+			run.Passed = false
+			d.Left++
+		}
 		d.passBefore(l, stage)
 	}
 }
@@ -113,7 +121,7 @@ func (d *Deployment) begin(l *Layout, stage int) {
 // passBefore passes the stages before one that has begun. What is in one stage alone did
 // nothing that counts for another one, to which its host group may have moved.
 func (d *Deployment) passBefore(l *Layout, stage int) {
-	if d.Only() != "" {
+	if d.Only() != "" || l.Stages[stage].Closing() {
 		return
 	}
 	for _, a := range l.Stages[stage].Ancestors {
@@ -254,9 +262,12 @@ func (d *Deployment) add(t deploylog.Target, k record.Mark) *record.Marks {
 	return m
 }
 
-// Retry drops failures: what failed is done again.
-func (d *Deployment) Retry(attempt int, at time.Time) {
-	d.Attempt, d.Since, d.Status, d.Ended = max(attempt, d.Attempt+1), at, Running, record.Mark{}
+// Retry drops failures: what failed is done again. So are closing stages, at the next end.
+func (d *Deployment) Retry(attempt int, at time.Time, closing []deploylog.Target) {
+	d.Attempt, d.Since, d.Status, d.Ended, d.End = max(attempt, d.Attempt+1), at, Running, record.Mark{}, nil
+	for _, t := range closing {
+		delete(d.Marks, t)
+	}
 	clear(d.Tries)
 	d.FailedHosts = nil
 	for t, m := range d.Marks {

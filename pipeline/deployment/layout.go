@@ -34,7 +34,7 @@ type Span struct{ From, To int }
 type StageLayout struct {
 	*definition.Stage
 	Target          deploylog.Target
-	Before          []int // Stages it comes directly after
+	Before          []int // stages that must be passed before it
 	Ancestors       []int // all stages before it
 	Groups          []GroupLayout
 	Unit            string         // of what it applies by itself
@@ -79,9 +79,17 @@ func NewLayout(d *definition.Definition, members map[string][]string, held map[s
 		s := StageLayout{Stage: &d.Stages[i], Target: record.StageTarget(d.Name, d.Stages[i].Name), Unit: stageUnit(&d.Stages[i])}
 		for _, name := range s.After {
 			if j, ok := byName[name]; ok {
-				s.Before = append(s.Before, j)
+				if l.Stages[j].When == definition.WhenFailed { // it runs in no revision that goes on
+					s.Before = append(s.Before, l.Stages[j].Before...)
+				} else {
+					s.Before = append(s.Before, j)
+				}
 				s.Ancestors = append(append(s.Ancestors, l.Stages[j].Ancestors...), j)
 			}
+		}
+		if s.Closing() { // those may have the same before them
+			slices.Sort(s.Before)
+			s.Before = slices.Compact(s.Before)
 		}
 		slices.Sort(s.Ancestors)
 		s.Ancestors = slices.Compact(s.Ancestors)

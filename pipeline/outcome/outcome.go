@@ -130,7 +130,7 @@ func (s *Stages) FixAhead(l *deployment.Layout, d *deployment.Deployment) (why r
 	}
 	for i := range l.Stages {
 		stage, run := &l.Stages[i], &d.Stages[i]
-		if f := s.fixes[stage.Target]; f.order > d.Order && !run.Begun && !run.Passed {
+		if f := s.fixes[stage.Target]; f.order > d.Order && !run.Begun && !run.Passed && !stage.Closing() {
 			return reason.Reason{Code: reason.AwaitsSkip, Name: stage.Name, Holder: f.revision, By: stage.Target, ByEvent: record.StageStarted, Seq: f.seq}, true
 		}
 	}

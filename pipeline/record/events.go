@@ -16,7 +16,8 @@ const (
 	PipelineCancelled  = "pipeline-cancelled"
 	PipelineRetried    = "pipeline-retried" // its attempt is the one that begins
 	PipelineSkipped    = "pipeline-skipped"
-	PipelineSuperseded = "pipeline-superseded" // by a newer revision
+	PipelineSuperseded = "pipeline-superseded"    // by a newer revision
+	EndRequested       = "pipeline-end-requested" // otherwise than well, once its stages with when have ended
 	StageApproved      = "stage-approved"
 	StageApprovalGiven = "stage-approval-given" // one of several that are needed; its data names the deployment
 	StageRejected      = "stage-rejected"
@@ -38,7 +39,7 @@ const (
 // steps of hosts add others, which their definitions name; see Definition.
 func EventNames() []string {
 	return []string{
-		PipelineDefined, PipelineDeleted, MembersChanged, MembersHeld, PipelineCancelled, PipelineRetried, PipelineSkipped, PipelineSuperseded, StageApproved, StageApprovalGiven, StageRejected, StageApplied, StageDeployed, StageBuilt, StepsBegun, StepsEnded,
+		PipelineDefined, PipelineDeleted, MembersChanged, MembersHeld, PipelineCancelled, PipelineRetried, PipelineSkipped, PipelineSuperseded, EndRequested, StageApproved, StageApprovalGiven, StageRejected, StageApplied, StageDeployed, StageBuilt, StepsBegun, StepsEnded,
 		KeyAdded, KeyRevoked, ApprovalRefused, PipelinePaused, PipelineResumed, StagePaused, StageResumed,
 		PipelineStarted, PipelineFinished, PipelineFailed, StageStarted, StageFinished, StageFailed,
 		GroupStarted, GroupFinished, GroupFailed, HostStarted, HostFinished, HostFailed,

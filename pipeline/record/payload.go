@@ -26,6 +26,7 @@ type Payload struct {
 	Key          *KeyInfo               `json:"key,omitempty"`
 	Carries      Files                  `json:"carries,omitzero"`          // of a revision, or of what a definition brings to those under way
 	Adopt        []string               `json:"adopt,omitempty"`           // revisions under way that take what a definition changes
+	Ends         string                 `json:"ends,omitempty"`            // how a deployment is to end: its status then
 	Skipped      []string               `json:"skipped,omitempty"`         // steps that the end of a place came without
 	Nothing      bool                   `json:"nothing_applied,omitempty"` // it came without any
 	Inventory    string                 `json:"inventory,omitempty"`       // that the queries of a definition are over
@@ -69,6 +70,8 @@ type Files map[string]string
 func Cause(e deploylog.Event) string {
 	p := Read(e.Data)
 	switch e.Name {
+	case EndRequested:
+		return cmp.Or(p.Reason, p.Error)
 	case MembersHeld, PipelineCancelled, PipelineDeleted, PipelineSkipped, StageRejected, StageApproved, StageApprovalGiven, KeyRevoked, ApprovalRefused,
 		PipelinePaused, PipelineResumed, StagePaused, StageResumed:
 		return p.Reason
@@ -111,6 +114,7 @@ type RedoInfo struct {
 	Target deploylog.Target   `json:"target"`          // of the stage
 	Of     string             `json:"of"`              // deployment that finished the stage: of the revision, or a rollback to it
 	Hosts  []deploylog.Target `json:"hosts,omitempty"` // of a repair
+	First  bool               `json:"first,omitempty"` // it is the first time: the stage came later than the revision
 	By     string             `json:"by,omitempty"`
 	Reason string             `json:"reason,omitempty"`
 }

@@ -38,7 +38,17 @@ type Step struct {
 	Cause        string           // of a failure that is to be recorded
 	NotBefore    time.Time        // when it may be recorded at the earliest; zero is at once
 	SupersededBy string           // the revision for which this one is passed over
+	By           string           // the person who ended the deployment
+	Ends         string           // status with which the deployment is to end
+	Outcome      *Outcome         // of the earlier stages, in a closing one; nil of others
 	Skipped      record.Skips     // what the end of a place comes without
+}
+
+// Outcome is how the stages before a closing one have ended.
+type Outcome struct {
+	Status string // that the deployment is to have
+	Stage  string // that failed; "" is none
+	Cause  string
 }
 
 // Work reports whether something has to be done before the event is recorded.
@@ -77,6 +87,14 @@ func (s Step) Completed(made map[string]string) ([]deploylog.Event, error) {
 			p = record.Payload{Reason: deploylog.Cause(s.Cause)}
 		}
 		e.Data = p.Data()
+	}
+	switch s.Event {
+	case record.EndRequested:
+		e.Data = record.Payload{Ends: s.Ends, SupersededBy: s.SupersededBy, Reason: deploylog.Cause(s.Cause)}.Data()
+	case record.PipelineCancelled, record.PipelineSkipped:
+		if s.By != "" || s.Event == record.PipelineCancelled {
+			e.Data = record.Payload{By: s.By, Reason: deploylog.Cause(s.Cause)}.Data()
+		}
 	}
 	return append(events, e), nil
 }

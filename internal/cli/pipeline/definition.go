@@ -153,6 +153,9 @@ func runApply(ctx context.Context, a *app.App, o applyOptions) error {
 			for _, h := range c.holds {
 				fmt.Fprintf(a.Err, "note: %s\n      → %s\n", h.Message(), h.Change())
 			}
+			if c.exists {
+				noteBehind(a.Err, p, d.Name)
+			}
 			return a.Say(document, "pipeline %s is defined, %s (event %d)", d.Name, phrase.Count(len(d.Stages), "stage"), c.events[0].Seq)
 		}
 	})

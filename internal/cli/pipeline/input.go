@@ -100,6 +100,17 @@ func noteTakers(w io.Writer, p *pipelines.Pipelines, name string) {
 	}
 }
 
+// noteBehind notes stages that were added after the newest revision had finished, and how it is
+// brought there.
+func noteBehind(w io.Writer, p *pipelines.Pipelines, name string) {
+	_ = p.Ask(name, func(s *pipeline.State) error { // it has just been defined
+		for _, behind := range s.Behind() {
+			fmt.Fprintf(w, "note: %s\n", output.InLine(behind))
+		}
+		return nil
+	})
+}
+
 // withInputs adds what revisions take to rows of them, before the reason, which may be long.
 func withInputs(rows [][]string, list []query.Release) {
 	if !slices.ContainsFunc(list, func(r query.Release) bool { return len(r.Takes) > 0 }) {

@@ -14,6 +14,7 @@ import (
 	"github.com/deployster-go/deployster/internal/cli/session"
 	"github.com/deployster-go/deployster/internal/query"
 	"github.com/deployster-go/deployster/pipeline"
+	"github.com/deployster-go/deployster/pipeline/record"
 )
 
 // NewCommand returns the commands of pipelines.
@@ -72,6 +73,9 @@ func propose(ctx context.Context, a *app.App, p *query.Pipelines, name string, w
 	if err != nil {
 		return err
 	}
+	if n := len(events); n > 0 && events[n-1].Name == record.EndRequested {
+		done = fmt.Sprintf("revision %s of pipeline %s ends after its stages with when: deployster pipeline cancel %s %s ends it at once", events[n-1].Revision, name, name, events[n-1].Revision)
+	}
 	if !a.JSON() && len(events) > 1 {
 		events = events[len(events)-1:] // what the others come to
 	}
@@ -101,7 +105,8 @@ func newCancelCommand(a *app.App) *cobra.Command {
 		Use:   "cancel PIPELINE REVISION",
 		Short: "Cancel the deployment of a revision",
 		Long: `Cancel the deployment of a revision. Nothing of it begins any more; what is being
-done at the moment is finished and recorded. It may be retried. Where a stage is rolled
+done at the moment is finished and recorded. It may be retried. Stages with "when: always"
+run before it ends, unless you cancel it a second time. Where a stage is rolled
 back to a revision that is under way itself, the id of the deployment says which of the
 two is meant.`,
 		Example: "  deployster pipeline cancel gateway 42 --reason 'drops sessions'",
