@@ -138,6 +138,7 @@ var withServer = map[string]struct {
 	"pipeline confirm":       {through, "gateway beta"},
 	"pipeline delete":        {through, "gateway --yes"},
 	"pipeline diff":          {through, "gateway 1 2"},
+	"pipeline trace":         {through, "1"},
 	"pipeline explain":       {through, "gateway"},
 	"pipeline history":       {through, "gateway"},
 	"pipeline hold":          {through, "gateway prod --reason why"},

@@ -1,0 +1,136 @@
+package query
+
+import (
+	"encoding/json"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/deployster-go/deployster/deploylog"
+)
+
+var traceBegins = time.Date(2030, 1, 1, 12, 0, 0, 0, time.UTC)
+
+// tracesOf folds events, a minute apart: DEPLOYMENT REVISION TARGET EVENT DATA.
+func tracesOf(lines ...string) *Traces {
+	t := &Traces{}
+	for i, line := range lines {
+		f := strings.SplitN(line, " ", 5)
+		e := deploylog.Event{Seq: int64(i + 1), Deployment: f[0], Revision: strings.Trim(f[1], "-"), Target: deploylog.Target(f[2]), Name: f[3], Attempt: 1, CreatedAt: minute(i + 1)}
+		if len(f) > 4 {
+			e.Data = json.RawMessage(f[4])
+		}
+		t.Apply(e)
+	}
+	return t
+}
+
+func minute(n int) time.Time { return traceBegins.Add(time.Duration(n) * time.Minute) }
+
+const (
+	digest   = "sha256:1111111111111111111111111111111111111111111111111111111111111111"
+	commitOf = "3f2a9c1d5e6f7a8b9c0d1e2f3a4b5c6d7e8f9a0b"
+)
+
+func releasedEvents() []string {
+	return []string{
+		`d0 - pipeline/shop pipeline-defined {"definition":{"pipeline":"shop","stages":[{"name":"build"},{"name":"approve"},{"name":"prod"}]}}`,
+		`d1 1.4.2 pipeline/shop pipeline-started {"by":"ann"}`,
+		`d1 1.4.2 stage/shop/build stage-started`,
+		`g - group/web-3 group-triggered {"name":"web","by":"ci","source":{"repository":"https://git.example/web","commit":"` + commitOf + `","exact":true},"commit":"` + commitOf + `"}`,
+		`g - job/web-3/1 job-finished-successfully {"artifact":"` + digest + `"}`,
+		`d1 1.4.2 stage/shop/build build-stage-received-image-artifact {"ref":"registry/web@` + digest + `"}`,
+		`d1 1.4.2 stage/shop/build stage-finished-successfully`,
+		`d1 1.4.2 stage/shop/approve stage-started`,
+		`d1 1.4.2 stage/shop/approve stage-approved {"by":"bob","reason":"tested"}`,
+		`d1 1.4.2 stage/shop/approve stage-finished-successfully`,
+		`d1 1.4.2 stage/shop/prod stage-started`,
+		`d1 1.4.2 stage/shop/prod stage-finished-successfully`,
+		`d1 1.4.2 pipeline/shop pipeline-finished-successfully`,
+		`d2 1.4.3 pipeline/shop pipeline-started {"by":"ann"}`,
+		`d2 1.4.3 stage/shop/build stage-started`,
+		`d2 1.4.3 stage/shop/build stage-failed {"error":"no disk"}`,
+		`d2 1.4.3 pipeline/shop pipeline-failed {"error":"stage build failed"}`,
+	}
+}
+
+func promotedEvents() []string {
+	return []string{
+		`p0 - pipeline/live promotion-pipeline-defined {"definition":{"pipeline":"live","stages":[{"name":"beta","environment":"live/beta"},{"name":"prod","environment":"live/prod"}]}}`,
+		`e1 - environment/live/beta environment-finished-successfully`,
+		`a1 1.4.2 stage/live/prod promotion-approved {"by":"eve"}`,
+		`p1 1.4.2 stage/live/prod stage-started {"from":"beta","came":%COME%,"strategy":"pull-request"}`,
+		`p1 1.4.2 stage/live/prod promotion-triggered {"answer":"https://git.example/deploy/pull/7"}`,
+		`p1 1.4.2 stage/live/prod promotion-merged`,
+		`p1 1.4.2 stage/live/prod stage-finished-successfully`,
+	}
+}
+
+func traceOne(t *testing.T, all *Traces, text, pipeline string) Trace {
+	t.Helper()
+	found, err := all.Trace(text, pipeline, minute(100))
+	require.NoError(t, err)
+	require.Len(t, found, 1)
+	return found[0]
+}
+
+func TestTheTraceOfAReleasedRevision(t *testing.T) {
+	r := traceOne(t, tracesOf(releasedEvents()...), "1.4.2", "")
+	assert.Equal(t, []any{"shop", false, "finished", "ann", minute(2), minute(13)}, []any{r.Pipeline, r.Promoted, r.Status, r.By, r.Released, r.Ended})
+	assert.Equal(t, []TracedCommit{{Repository: "https://git.example/web", Commit: commitOf, Exact: true, Group: "web-3", By: "ci"}}, r.Commits)
+	assert.Equal(t, map[string]string{"image": "registry/web@" + digest}, r.Artifacts)
+	require.Len(t, r.Stages, 3)
+	assert.Equal(t, []TracedApproval{{By: "bob", At: minute(9), Event: 9, Reason: "tested"}}, r.Stages[1].Approvals)
+	prod := r.Stages[2]
+	assert.Equal(t, []any{"prod", "finished", minute(11), minute(12), int64(60_000), int64(88 * 60_000)}, []any{prod.Stage, prod.Status, prod.Began, prod.Seen, prod.TookMS, prod.StayedMS})
+}
+
+func TestTheTraceOfARevisionThatFailed(t *testing.T) {
+	r := traceOne(t, tracesOf(releasedEvents()...), "1.4.3", "shop")
+	assert.Equal(t, []string{"failed", "failed", "no disk", "pending"}, []string{r.Status, r.Stages[0].Status, r.Stages[0].Cause, r.Stages[2].Status})
+	assert.Empty(t, r.Commits)
+}
+
+func promoted() *Traces {
+	lines := releasedEvents()
+	came := len(lines) + 2
+	for _, line := range promotedEvents() {
+		lines = append(lines, strings.ReplaceAll(line, "%COME%", strconv.Itoa(came)))
+	}
+	return tracesOf(lines...)
+}
+
+func TestTheTraceOfAPromotedRevision(t *testing.T) {
+	all := promoted()
+	r := traceOne(t, all, "1.4.2", "live")
+	came := len(releasedEvents()) + 2
+	assert.Equal(t, []any{true, "finished"}, []any{r.Promoted, r.Status})
+	require.Len(t, r.Stages, 2)
+	assert.Equal(t, []any{"beta", minute(came)}, []any{r.Stages[0].Stage, r.Stages[0].Seen})
+	prod := r.Stages[1]
+	assert.Equal(t, []any{"finished", minute(came + 2), minute(came + 4), minute(came + 5), "https://git.example/deploy/pull/7", "eve"},
+		[]any{prod.Status, prod.Began, prod.Merged, prod.Seen, prod.PullRequest, prod.Approvals[0].By})
+
+	found, err := all.Trace("1.4.2", "", minute(100))
+	require.NoError(t, err)
+	assert.Len(t, found, 2, "in both pipelines")
+}
+
+func TestARevisionIsFoundByItsCommitAndRefusedWhereItMayBeAnother(t *testing.T) {
+	all := promoted()
+	assert.Equal(t, "1.4.2", traceOne(t, all, "3f2a9c1", "").Revision)
+	for _, c := range []struct{ text, pipeline, want string }{
+		{"1.4.", "", `revision "1.4." is ambiguous: it may be 1.4.2 of live, 1.4.2 of shop (commit ` + commitOf + `), 1.4.3 of shop`},
+		{"1.4.4", "", `there is no revision "1.4.4"; did you mean 1.4.2?`},
+		{"unknown", "", `there is no revision "unknown"; the newest are 1.4.3, 1.4.2`},
+		{"1.4.2", "shp", `there is no pipeline "shp", did you mean shop?`},
+	} {
+		_, err := all.Trace(c.text, c.pipeline, minute(100))
+		assert.EqualError(t, err, c.want)
+		assert.ErrorIs(t, err, ErrNotFound)
+	}
+}
