@@ -7,11 +7,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stretchr/testify/require"
-
 	"github.com/deployster-go/deployster/build"
 	"github.com/deployster-go/deployster/build/record"
 	"github.com/deployster-go/deployster/deploylog"
+	"github.com/deployster-go/deployster/internal/must"
 )
 
 // fleet is a log that nobody keeps, and workers with so many slots.
@@ -27,7 +26,6 @@ type fleet struct {
 
 func newFleet(slots int) *fleet { return &fleet{state: build.New(record.Entity), slots: slots} }
 
-// Worker implements build.Can.
 func (f *fleet) Worker(record.Place) string {
 	if len(f.doing) < f.slots {
 		return "worker"
@@ -35,7 +33,6 @@ func (f *fleet) Worker(record.Place) string {
 	return ""
 }
 
-// Resume implements build.Can.
 func (f *fleet) Resume(build.Task) bool { return false }
 
 func (f *fleet) append(events []deploylog.Event) {
@@ -95,8 +92,7 @@ func (f *fleet) end(atOnce int) (ended int) {
 	return ended
 }
 
-// large is a group of so many jobs, each of which but the first needs three of the hundreds
-// before it.
+// large is a group of so many jobs, each of which but the first needs three of the hundreds before it.
 func large(jobs int) build.Submit {
 	random := rand.New(rand.NewPCG(1, uint64(jobs)))
 	specs := make([]record.JobSpec, jobs)
@@ -108,8 +104,7 @@ func large(jobs int) build.Submit {
 	return group("large", specs...)
 }
 
-// processor is how long the processor has worked for this process: other processes do not
-// count.
+// processor is how long the processor has worked for this process: other processes do not count.
 func processor() time.Duration {
 	var used syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &used); err != nil {
@@ -206,8 +201,7 @@ func BenchmarkSnapshot(b *testing.B) {
 		before := processor()
 		c := f.state.Copy()
 		copied := processor()
-		text, err := c.Encode()
-		require.NoError(b, err)
+		text := must.Get(c.Encode())(b)
 		copying, encoding, size = copying+copied-before, encoding+processor()-copied, len(text)
 	}
 	b.ReportMetric(copying.Seconds()*1e3/float64(b.N), "ms/copy")

@@ -8,9 +8,8 @@ import (
 	"github.com/deployster-go/deployster/deploylog"
 )
 
-// Comparable clears what two states may differ in that are folded from the same events: what
-// is only remembered of what follows from these, and what has rested by now. By the latter they
-// are compared in what they decide.
+// Comparable clears what two states may differ in that are folded from the same events: what is only remembered of what
+// follows from these, and what has rested by now. By the latter they are compared in what they decide.
 func (s *State) Comparable() *State {
 	s.takeBack()
 	s.tries, s.backoffs, s.last, s.named = tries{}, nil, nil, nil

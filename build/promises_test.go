@@ -12,7 +12,6 @@ import (
 	"github.com/deployster-go/deployster/deploylog"
 )
 
-// promised checks one step against all events so far.
 func (s *simulated) promised(n *naive, step build.Step) {
 	g := n.groups[step.Group]
 	switch step.Kind {
@@ -45,7 +44,6 @@ func (s *simulated) promised(n *naive, step build.Step) {
 	}
 }
 
-// backingOff reports whether a job rests since it was lost.
 func (s *simulated) backingOff(id string, number int) bool {
 	for _, r := range s.state.Explain(record.Job(id, number), s.now, nil) {
 		return r.Code == reason.Rests
@@ -158,7 +156,6 @@ func (s *simulated) explained() {
 	}
 }
 
-// lost are what was begun and is not being done.
 func (s *simulated) lost() (all []build.Task) {
 	for step := range s.state.Decide(s.now, s) {
 		if step.Kind == build.Resume {
@@ -171,11 +168,9 @@ func (s *simulated) lost() (all []build.Task) {
 // idle is what a process can that does not begin what it may.
 type idle struct{ *simulated }
 
-// Resume implements build.Can.
 func (idle) Resume(build.Task) bool { return false }
 
-// naive is what follows from all events of a log, found without any counting: whatever is
-// asked is looked up in all jobs.
+// naive is what follows from all events of a log, found without any counting: whatever is asked is looked up in all jobs.
 type naive struct {
 	groups map[string]*naiveGroup
 	order  []*naiveGroup
@@ -192,10 +187,9 @@ type naiveGroup struct {
 
 type naiveJob struct {
 	record.JobSpec
-	state    transition.Job
-	attempt  int
-	artifact string
-	inputs   string
+	state            transition.Job
+	attempt          int
+	artifact, inputs string
 }
 
 func fold(log []deploylog.Event) *naive {
@@ -271,8 +265,7 @@ func (g *naiveGroup) again(number int) bool {
 	return false
 }
 
-// may reports whether a job may be dispatched, as far as others go: all that it uses is
-// Built, also what that needs to run.
+// may reports whether a job may be dispatched, as far as others go: all that it uses is Built, also what that needs to run.
 func (g *naiveGroup) may(j *naiveJob) bool {
 	for i, needed := range g.jobs {
 		if needed.state != transition.Built && g.reaches(j, i+1) {
@@ -335,7 +328,6 @@ func (n *naive) applyToJob(g *naiveGroup, number int, e deploylog.Event) {
 	n.ended(j, e)
 }
 
-// ended takes note of what an event says of a job.
 func (n *naive) ended(j *naiveJob, e deploylog.Event) {
 	switch e.Name {
 	case record.JobStarted:
@@ -365,7 +357,6 @@ func (g *naiveGroup) spoiled(number int, e deploylog.Event) {
 	}
 }
 
-// stops reports whether nothing of the group begins any more.
 func (g *naiveGroup) stops() bool {
 	return g.head.FailFast && slices.ContainsFunc(g.jobs, func(j *naiveJob) bool { return j.state == transition.JobFailed })
 }
@@ -380,7 +371,6 @@ func (g *naiveGroup) reaches(j *naiveJob, number int) bool {
 	return false
 }
 
-// carries reports whether whoever uses a job needs another, too.
 func (g *naiveGroup) carries(job, number int) bool {
 	for _, u := range g.jobs[job-1].Uses {
 		if u.Run && (u.Job == number || u.Job > 0 && g.carries(u.Job, number)) {
@@ -390,7 +380,6 @@ func (g *naiveGroup) carries(job, number int) bool {
 	return false
 }
 
-// waiting are the jobs that may be dispatched.
 func (g *naiveGroup) waiting() (numbers []int) {
 	for i, j := range g.jobs {
 		if j.state == transition.Eligible {
@@ -400,7 +389,6 @@ func (g *naiveGroup) waiting() (numbers []int) {
 	return numbers
 }
 
-// reusable reports whether there is an artifact of some inputs.
 func (n *naive) reusable(inputs string) bool {
 	for _, g := range n.order {
 		for _, j := range g.jobs {

@@ -10,10 +10,12 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
 
 	"github.com/deployster-go/deployster/build"
 	"github.com/deployster-go/deployster/build/record"
 	"github.com/deployster-go/deployster/deploylog"
+	"github.com/deployster-go/deployster/internal/must"
 )
 
 // keepsSnapshot keeps a snapshot, from which processes begin from now on, and fails where it
@@ -26,10 +28,8 @@ func (s *simulated) keepsSnapshot() {
 		again.Apply(e)
 	}
 	var err error
-	s.snapshot, err = s.state.Snapshot()
-	require.NoError(s.t, err)
-	restored, err := build.Restore(record.Entity, s.snapshot)
-	require.NoError(s.t, err)
+	s.snapshot = must.Get(s.state.Snapshot())(s.t)
+	restored := must.Get(build.Restore(record.Entity, s.snapshot))(s.t)
 	kept, err := restored.Snapshot()
 	require.NoError(s.t, err, "a snapshot of what was restored is another one")
 	require.Equal(s.t, s.snapshot, kept, "a snapshot of what was restored is another one")
@@ -59,8 +59,7 @@ func (s *simulated) decided(state *build.State) (steps []string) {
 	for now := from; ; now = state.Wake() {
 		for step := range state.Decide(now, free{}) {
 			step.Task.Uses = slices.Concat(step.Task.Uses) // nil without any
-			text, err := json.Marshal(step)
-			require.NoError(s.t, err)
+			text := must.Get(json.Marshal(step))(s.t)
 			steps = append(steps, fmt.Sprintf("%s: %s", now, text))
 		}
 		if wake := state.Wake(); !wake.After(now) {
@@ -69,18 +68,13 @@ func (s *simulated) decided(state *build.State) (steps []string) {
 	}
 }
 
-// What is asked about and not recorded yet is not in a snapshot, and not lost by it.
 func TestASnapshotIsOfWhatIsRecorded(t *testing.T) {
 	w := newWorld(t)
 	w.submit(group("base", spec(), spec(), spec(1, 2)))
 	first := w.state.Ended(w.take("base-1", 1), built(build.Task{Inputs: "a"}), w.now)
-	data, err := w.state.Snapshot()
-	require.NoError(t, err)
-	restored, err := build.Restore(record.Entity, data)
-	require.NoError(t, err)
-	if j, err := restored.Job("base-1", 1); err != nil || j.State.String() != "Dispatched" {
-		t.Errorf("the job is %v, %v", j.State, err)
-	}
+	data := must.Get(w.state.Snapshot())(t)
+	restored := must.Get(build.Restore(record.Entity, data))(t)
+	assert.Equal(t, "Dispatched", must.Get(restored.Job("base-1", 1))(t).State.String())
 	second := w.state.Ended(w.take("base-1", 2), built(build.Task{Inputs: "b"}), w.now)
 	w.append(append(first, second...))
 	w.decide()
@@ -94,13 +88,11 @@ func FuzzRestore(f *testing.F) {
 	library := w.compilersOf("base-1")
 	w.must(group("base", spec(), spec(1)))
 	for _, data := range []any{nil, "", "AAAA", 1} {
-		text, err := json.Marshal(data)
-		require.NoError(f, err)
+		text := must.Get(json.Marshal(data))(f)
 		f.Add([]byte(text), 0, byte(0))
 	}
 	w.end(missing(library), "base-1", 3)
-	data, err := w.state.Snapshot()
-	require.NoError(f, err)
+	data := must.Get(w.state.Snapshot())(f)
 	var whole []byte
 	require.NoError(f, json.Unmarshal(data, &whole))
 	for at := 0; at < len(whole); at += 5 {
@@ -112,8 +104,7 @@ func FuzzRestore(f *testing.F) {
 			data = bytes.Clone(data)
 			data[at] ^= change
 		}
-		text, err := json.Marshal(data)
-		require.NoError(t, err)
+		text := must.Get(json.Marshal(data))(t)
 		s, err := build.Restore(record.Entity, text)
 		if err != nil {
 			return
@@ -129,12 +120,10 @@ func (w *world) compilersOf(id string) string {
 	w.decide()
 	w.end(built, id, 1)
 	w.end(built, id, 2)
-	j, err := w.state.Job(id, 1)
-	require.NoError(w.t, err)
+	j := must.Get(w.state.Job(id, 1))(w.t)
 	return j.Finished.Artifact
 }
 
-// A copy stays what it was, whatever becomes of the state.
 func TestACopyStaysAsItWas(t *testing.T) {
 	w := newWorld(t)
 	w.submit(group("base", spec(), spec(), spec(1), spec(2, 3)))
@@ -149,9 +138,7 @@ func TestACopyStaysAsItWas(t *testing.T) {
 	}
 	w.must(group("other", spec()))
 	require.NotEqual(t, before, stateOf(t, w.state), "nothing has changed")
-	if after, err := c.Encode(); err != nil || string(after) != before {
-		t.Errorf("the copy has changed: %v", err)
-	}
+	assert.Equal(t, before, string(must.Get(c.Encode())(t)))
 }
 
 // What was tried when ends were asked for is kept where exactly these are recorded, and not where
@@ -203,18 +190,132 @@ func TestEndsAreFoldedAsTheyAreRecorded(t *testing.T) {
 				e.Data = slices.Clone(e.Data)
 				read.append([]deploylog.Event{e})
 			}
-			if got, want := stateOf(t, f.state), stateOf(t, read.state); got != want {
-				t.Errorf("it is %s, read from the log %s", got, want)
-			}
+			got, want := stateOf(t, f.state), stateOf(t, read.state)
+			assert.True(t, got == want, "it is %s, read from the log %s", got, want)
 			assert.True(t, f.state.Sums(), "its jobs are not counted once each")
 		})
 	}
 }
 
-// stateOf is all of a state as a text.
 func stateOf(t *testing.T, s *build.State) string {
-	t.Helper()
-	text, err := s.Snapshot()
-	require.NoError(t, err)
+	text := must.Get(s.Snapshot())(t)
 	return string(text)
+}
+
+// Whatever events there are, in whatever order, they are applied, and whatever is asked then
+// is answered. What is decided then is recorded, until there is nothing or too much.
+func FuzzApply(f *testing.F) {
+	w := newWorld(f)
+	c := group("base", spec(), spec(1001), spec(2, -1), spec(1, 3))
+	c.Unbuildable = []record.Unbuildable{{Package: "x", Cause: "gone"}}
+	w.submit(c)
+	w.end(built, "base-1", 1)
+	w.end(always(lost), "base-1", 2)
+	w.must(build.Cancel{Group: "base-1"})
+	w.must(build.Retry{Group: "base-1"})
+	w.decide()
+	w.end(always(failed), "base-1", 2)
+	text, _ := json.Marshal(w.log)
+	f.Add(text)
+	f.Add([]byte(`[{"target":"group/a-1","event":"group-triggered"},{"target":"group/a-1","event":"group-created","data":{"jobs":-1}},` +
+		`{"target":"group/a-1","event":"group-jobs-created","data":{"from":1,"jobs":[{"uses":[{"job":2},{"job":-5,"run":true},{"job":1}],"waits":"1,3"},{"uses":[{"job":1,"run":true}],"place":7}]}},` +
+		`{"target":"group/a-1","event":"group-queued"},{"target":"group/a-1","event":"group-started"},{"target":"group/a-1","event":"group-jobs-eligible","data":{"jobs":"1-2"}},` +
+		`{"target":"job/a-1/2","event":"job-spoiled"},{"target":"group/a-1","event":"group-canceling"}]`))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		var events []deploylog.Event
+		if json.Unmarshal(text, &events) != nil {
+			return
+		}
+		s := build.New(record.Entity)
+		for i, e := range events {
+			e.Seq = int64(i + 1)
+			s.Apply(e)
+		}
+		ask(s)
+		drive(s)
+		ask(s)
+		require.True(t, s.Sums(), "the counts of jobs do not sum up")
+	})
+}
+
+func ask(s *build.State) {
+	workers := func(record.Place) []build.Worker { return []build.Worker{{Name: "w", Slots: 1}} }
+	s.Explain("", start, workers)
+	s.Needed()
+	s.Idle(nil)
+	s.Wake()
+	for _, g := range s.Groups() {
+		s.Report(g.ID)
+		s.Jobs(g.ID)
+		s.Artifacts(g.ID)
+		s.Explain(record.Group(g.ID), start, nil)
+		s.FindJob(g.ID, "p1#2")
+		s.Forecast(g.ID, start, func(record.Place) int { return 2 })
+		s.Propose(build.Cancel{Group: g.ID}, start)
+		s.Propose(build.Retry{Group: g.ID, FailedOnly: true}, start)
+	}
+}
+
+// always1 is a worker that has room for everything.
+type always1 struct{}
+
+// These implement build.Can.
+func (always1) Worker(record.Place) string { return "w" }
+func (always1) Resume(build.Task) bool     { return true }
+
+// Events as nobody records them change nothing that must not change, and stop nobody.
+func TestArbitraryEvents(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		s := build.New(record.Entity)
+		draw := func(to int, what string) int { return rapid.IntRange(0, to).Draw(t, what) }
+		names := record.EventNames()
+		for seq := range draw(80, "events") {
+			id := []string{"a-1", "b-1"}[draw(1, "id")]
+			e := deploylog.Event{Seq: int64(seq + 1), Deployment: id, Target: record.Group(id), Attempt: draw(3, "attempt"), CreatedAt: start.Add(time.Duration(seq) * time.Second)}
+			if seq < 4 { // most begin as groups do
+				e.Name = names[seq]
+			} else {
+				e.Name = names[draw(len(names)-1, "event")]
+			}
+			if draw(1, "of a job") == 1 && seq > 3 {
+				e.Target = record.Job(id, 1+draw(4, "job"))
+			}
+			e.Data = []byte(rapid.SampledFrom(arbitrary).Draw(t, "data"))
+			if e.Name == record.JobsCreated && draw(3, "jobs") > 0 {
+				e.Data = []byte(arbitrary[0])
+			}
+			s.Apply(e)
+		}
+		drive(s)
+		ask(s)
+		require.True(t, s.Sums(), "the counts of jobs do not sum up")
+	})
+}
+
+var arbitrary = []string{
+	`{"from":1,"jobs":[{"package":"a"},{"package":"b","uses":[{"job":1,"run":true}]},{"package":"c","uses":[{"job":2,"run":true},{"job":2}],"waits":"1-3,9"},{"package":"d","uses":[{"job":4}],"place":-3}]}`,
+	`{"jobs":"1-4"}`, `{"jobs":"2,900000"}`, `{"jobs":2,"places":[{"platform":"linux/amd64"}]}`, `{"artifact":"x","inputs":"y","reused":"job/a-1/1"}`, `{"artifact":"x","inputs":"y"}`,
+	`{"cause":"z","spoiled":["x",""],"mistaken":true}`, `{"failed_only":true}`, `{"fail_fast":true,"max_lost":1}`, ``, `null`, `[]`, `{"worker":"w","inputs":"y"}`,
+}
+
+func drive(s *build.State) {
+	for round := range 20 {
+		var steps []build.Step
+		for step := range s.Decide(start.Add(time.Duration(round)*time.Hour), always1{}) {
+			if steps = append(steps, step); len(steps) > 100 {
+				break
+			}
+		}
+		for _, step := range steps {
+			for _, e := range step.Events {
+				s.Apply(e)
+			}
+			if step.Kind == build.Dispatch || step.Kind == build.Resume {
+				results := []build.Result{built(step.Task), failed, lost, canceled, {}}
+				for _, e := range s.Ended(step.Task, results[(round+step.Task.Job)%len(results)], start) {
+					s.Apply(e)
+				}
+			}
+		}
+	}
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/deployster-go/deployster/build/record"
 	"github.com/deployster-go/deployster/build/transition"
 	"github.com/deployster-go/deployster/deploylog"
+	"github.com/deployster-go/deployster/internal/must"
 )
 
 var start = time.Date(2020, 3, 6, 0, 26, 55, 0, time.UTC)
@@ -35,9 +36,7 @@ func newWorld(t testing.TB) *world {
 	return &world{t: t, state: build.New(record.Entity), unique: map[string]bool{}, now: start, slots: map[string]int{amd: 2}}
 }
 
-// append records events together.
 func (w *world) append(events []deploylog.Event) {
-	w.t.Helper()
 	for _, e := range events {
 		require.NoError(w.t, e.Validate(), "%s of %s", e.Name, e.Target)
 		key := fmt.Sprint(e.Deployment, " ", e.Target, " ", e.Name, " ", e.Attempt)
@@ -50,7 +49,6 @@ func (w *world) append(events []deploylog.Event) {
 }
 
 func (w *world) propose(c build.Command) error {
-	w.t.Helper()
 	events, err := w.state.Propose(c, w.now)
 	if err == nil {
 		w.append(events)
@@ -58,26 +56,12 @@ func (w *world) propose(c build.Command) error {
 	return err
 }
 
-func (w *world) must(c build.Command) {
-	w.t.Helper()
-	require.NoError(w.t, w.propose(c))
-}
-
-// submit submits a group and begins what may be begun.
-func (w *world) submit(c build.Submit) {
-	w.t.Helper()
-	w.must(c)
-	w.decide()
-}
+func (w *world) must(c build.Command)  { require.NoError(w.t, w.propose(c)) }
+func (w *world) submit(c build.Submit) { w.must(c); w.decide() }
 
 // later begins what may be begun after a while.
-func (w *world) later(by time.Duration) {
-	w.t.Helper()
-	w.now = w.now.Add(by)
-	w.decide()
-}
+func (w *world) later(by time.Duration) { w.now = w.now.Add(by); w.decide() }
 
-// Worker implements build.Can.
 func (w *world) Worker(p record.Place) string {
 	busy := 0
 	for _, t := range w.doing {
@@ -91,14 +75,11 @@ func (w *world) Worker(p record.Place) string {
 	return ""
 }
 
-// Resume implements build.Can.
 func (w *world) Resume(t build.Task) bool {
 	return !slices.ContainsFunc(w.doing, func(o build.Task) bool { return o.Group == t.Group && o.Job == t.Job })
 }
 
-// decide does what may be done until there is nothing.
 func (w *world) decide() {
-	w.t.Helper()
 	for {
 		var steps []build.Step
 		for step := range w.state.Decide(w.now, w) {
@@ -163,7 +144,6 @@ var (
 	canceled = build.Result{Canceled: &record.Canceled{}}
 )
 
-// end records how jobs ended, all at once, and decides.
 func (w *world) end(r func(build.Task) build.Result, group string, numbers ...int) {
 	w.t.Helper()
 	var events []deploylog.Event
@@ -181,11 +161,8 @@ func always(r build.Result) func(build.Task) build.Result {
 
 // states are those of all jobs of a group, by their first letters, and that of the group.
 func (w *world) states(group string) string {
-	w.t.Helper()
-	jobs, err := w.state.Jobs(group)
-	require.NoError(w.t, err)
-	report, err := w.state.Report(group)
-	require.NoError(w.t, err)
+	jobs := must.Get(w.state.Jobs(group))(w.t)
+	report := must.Get(w.state.Report(group))(w.t)
 	text := report.State.String() + ":"
 	for _, j := range jobs {
 		text += " " + short[j.State]
@@ -198,13 +175,9 @@ var short = map[transition.Job]string{
 	transition.DependencyFailed: "f", transition.JobLost: "L", transition.CancelPending: "C", transition.CancelComplete: "c",
 }
 
-func (w *world) is(group, want string) {
-	w.t.Helper()
-	assert.Equal(w.t, want, w.states(group), "%s", group)
-}
+func (w *world) is(group, want string) { assert.Equal(w.t, want, w.states(group), "%s", group) }
 
-// spec is a job that uses others; a negative number is one that it only waits for, and one
-// above 1000 is used also to run.
+// spec is a job that uses others; a negative number is one that it only waits for, and one above 1000 is used also to run.
 func spec(uses ...int) record.JobSpec {
 	var s record.JobSpec
 	for _, n := range uses {
@@ -220,7 +193,6 @@ func spec(uses ...int) record.JobSpec {
 	return s
 }
 
-// group is one of such jobs.
 func group(name string, specs ...record.JobSpec) build.Submit {
 	c := build.Submit{Triggered: record.Triggered{Name: name, MaxLost: build.DefaultMaxLost}, Places: []record.Place{{Platform: amd}, {Platform: arm}}, Jobs: specs}
 	for i := range c.Jobs {

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
@@ -46,12 +47,10 @@ func TestWhatIsWrittenIsRead(t *testing.T) {
 			require.Equal(t, is, flag(), "flag %d is not %v", i, is)
 		}
 		var again []string
-		if got, never := r.Moment(), r.Moment(); !got.Equal(at) || !never.IsZero() {
-			t.Fatalf("%s is read as %s, and never as %s", at, got, never)
-		}
-		if r.JSON(&again); r.Bad || r.Rest != "" || len(again) != len(texts) {
-			t.Fatalf("%q is left, and %q read", r.Rest, again)
-		}
+		got, never := r.Moment(), r.Moment()
+		require.True(t, got.Equal(at) && never.IsZero(), "%s is read as %s, and never as %s", at, got, never)
+		r.JSON(&again)
+		require.True(t, !r.Bad && r.Rest == "" && len(again) == len(texts), "%q is left, and %q read", r.Rest, again)
 	})
 }
 
@@ -79,8 +78,7 @@ func FuzzReader(f *testing.F) {
 
 func TestMomentsAreTimes(t *testing.T) {
 	for _, at := range []time.Time{{}, time.Date(2020, 3, 6, 0, 26, 55, 123456789, time.UTC), time.Date(1969, 1, 1, 0, 0, 0, 0, time.UTC)} {
-		if got := compact.MomentOf(at).Time(); !got.Equal(at) || got.IsZero() != at.IsZero() {
-			t.Errorf("%v is %v", at, got)
-		}
+		got := compact.MomentOf(at).Time()
+		assert.True(t, got.Equal(at) && got.IsZero() == at.IsZero(), "%v is %v", at, got)
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/deployster-go/deployster/build/definition"
+	"github.com/deployster-go/deployster/internal/must"
 )
 
 // toolchain is gcc, which make builds, and make, which gcc builds.
@@ -41,13 +42,12 @@ func (j Job) text() string {
 }
 
 func TestACycleIsUnrolled(t *testing.T) {
-	p, err := Make(toolchain(), []string{"make"})
-	require.NoError(t, err)
+	p := must.Get(Make(toolchain(), []string{"make"}))(t)
 	var got []string
 	for _, j := range p.Jobs {
 		got = append(got, j.text())
 	}
-	want := []string{
+	assert.Equal(t, []string{
 		"1 glibc pass 1 of 2 with gcc gcc-1 make make-1",
 		"2 make pass 1 of 2 with gcc gcc-1 make make-1 glibc of 1",
 		"3 gcc pass 1 of 2 with gcc gcc-1 make of 2 glibc of 1",
@@ -55,16 +55,14 @@ func TestACycleIsUnrolled(t *testing.T) {
 		"5 make pass 2 of 2 with gcc of 3 make of 2 glibc of 4",
 		"6 gcc pass 2 of 2 with gcc of 3 make of 5 glibc of 4",
 		"7 curl pass 1 of 1 with gcc of 6 make of 5 glibc of 4",
-	}
-	assert.Equal(t, want, got)
+	}, got)
 }
 
 func TestWhatCannotBeBuiltIsTold(t *testing.T) {
 	for _, c := range []struct {
-		name    string
-		change  func(*definition.Definition)
-		touched []string
-		want    []string
+		name          string
+		change        func(*definition.Definition)
+		touched, want []string
 	}{
 		{
 			name:    "a package without a plan, and what needs it",
@@ -95,8 +93,7 @@ func TestWhatCannotBeBuiltIsTold(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			d := toolchain()
 			c.change(d)
-			p, err := Make(d, c.touched)
-			require.NoError(t, err)
+			p := must.Get(Make(d, c.touched))(t)
 			var got []string
 			for _, u := range p.Unbuildable {
 				got = append(got, u.Package+": "+u.Cause)
@@ -117,9 +114,7 @@ there is no package ""; possible are glibc, make, gcc, curl, docs`
 	assert.Equal(t, want, err.Error())
 	list := toolchain()
 	list.List = true
-	if _, err := Make(list, []string{"gc"}); err == nil || err.Error() != `there is no job "gc", did you mean "gcc"?` {
-		t.Error(err)
-	}
+	assert.EqualError(t, must.Fail(Make(list, []string{"gc"})), `there is no job "gc", did you mean "gcc"?`)
 }
 
 // Whoever touches a hundred thousand names that there are not gets an answer at once.
@@ -131,16 +126,13 @@ func TestManyNamesThatThereAreNot(t *testing.T) {
 		names = append(names, fmt.Sprintf("pakcage-%d", i))
 	}
 	known, err := Touched(d, append(names, "package-7"))
-	if err == nil || !slices.Equal(known, []string{"package-7"}) || !strings.HasSuffix(err.Error(), "and 99000 more problems") {
-		t.Errorf("known are %v", known)
-	}
+	assert.True(t, err != nil && slices.Equal(known, []string{"package-7"}) &&
+		strings.HasSuffix(err.Error(), "and 99000 more problems"), "known are %v", known)
 }
 
-// The manifest is of a real distribution: 627 packages, of which 47 need each other and
-// were built three times.
+// The manifest is of a real distribution: 627 packages, of which 47 need each other and were built three times.
 func TestTheManifestOfADistributionHasTheSameJobs(t *testing.T) {
-	data, err := os.ReadFile("testdata/distribution.tsv")
-	require.NoError(t, err)
+	data := must.Get(os.ReadFile("testdata/distribution.tsv"))(t)
 	ours := regexp.MustCompile(`^(.+/.+)/[^/]+/N-\d+$`)
 	times, at := map[string]int{}, map[string]int{}
 	d := &definition.Definition{Group: "base", Converge: 3}
@@ -172,8 +164,7 @@ func TestTheManifestOfADistributionHasTheSameJobs(t *testing.T) {
 			d.Packages = append(d.Packages, definition.Package{Name: name, Released: "old"})
 		}
 	}
-	p, err := Make(d, touched)
-	require.NoError(t, err)
+	p := must.Get(Make(d, touched))(t)
 	got := map[string]int{}
 	for _, j := range p.Jobs {
 		got[j.Package]++
@@ -261,9 +252,8 @@ func (o *naive) rebuilt(touched []string) map[string]bool {
 	return all
 }
 
-// buildable drops from what is rebuilt what is marked, what needs what was dropped, and what
-// cannot be begun: building one after the other whatever has all that it needs never comes
-// to it.
+// buildable drops from what is rebuilt what is marked, what needs what was dropped, and what cannot be begun: building
+// one after the other whatever has all that it needs never comes to it.
 func (o *naive) buildable(all map[string]bool) map[string]bool {
 	can := map[string]bool{}
 	for _, p := range o.Packages {
@@ -341,19 +331,16 @@ func TestAPlanIsWhatANaiveLookAtTheGraphSays(t *testing.T) {
 				touched = append(touched, p.Name)
 			}
 		}
-		made, err := Make(d, touched)
-		require.NoError(t, err)
-		if again, _ := Make(d, touched); fmt.Sprint(again) != fmt.Sprint(made) {
-			t.Fatalf("once %v, then %v", made, again)
-		}
+		made := must.Get(Make(d, touched))(t)
+		again, _ := Make(d, touched)
+		require.Equal(t, fmt.Sprint(made), fmt.Sprint(again), "once %v, then %v", made, again)
 		o := newNaive(d)
 		all := o.rebuilt(touched)
 		can := o.buildable(all)
 		count := map[string]int{}
 		for i, j := range made.Jobs {
-			if count[j.Package]++; j.Number != i+1 || j.Pass != count[j.Package] {
-				t.Fatalf("job %d is %+v", i+1, j)
-			}
+			count[j.Package]++
+			require.True(t, j.Number == i+1 && j.Pass == count[j.Package], "job %d is %+v", i+1, j)
 			checkUses(t, o, made, j, can)
 		}
 		for _, p := range d.Packages {
@@ -387,9 +374,7 @@ func checkUses(t *rapid.T, o *naive, made *Plan, j Job, can map[string]bool) {
 		if last == 0 {
 			want.Released = o.pkg(u.Package).Released
 		}
-		if !needed || u != want || last == 0 && want.Released == "" {
-			t.Fatalf("%+v uses %+v; made last is %d", j, u, last)
-		}
+		require.True(t, needed && u == want && (last != 0 || want.Released != ""), "%+v uses %+v; made last is %d", j, u, last)
 		if can[u.Package] && run && last > 0 && j.Of > 1 && made.Jobs[last-1].Of > 1 &&
 			o.reaches(u.Package, j.Package, can) && made.Jobs[last-1].Pass != j.Pass {
 			t.Fatalf("%+v runs with an occurrence of another pass: %+v", j, u)
@@ -398,7 +383,6 @@ func checkUses(t *rapid.T, o *naive, made *Plan, j Job, can map[string]bool) {
 	checkWaits(t, made, j)
 }
 
-// checkWaits holds that a job waits for all that use the occurrence that it replaces.
 func checkWaits(t *rapid.T, made *Plan, j Job) {
 	before := j.Number
 	for before--; before > 0 && made.Jobs[before-1].Package != j.Package; before-- {
@@ -413,7 +397,6 @@ func checkWaits(t *rapid.T, made *Plan, j Job) {
 	}
 }
 
-// reachable are the jobs that must be done before one.
 func reachable(made *Plan, j Job) map[int]bool {
 	seen := map[int]bool{}
 	var visit func(Job)

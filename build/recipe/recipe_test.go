@@ -13,6 +13,7 @@ import (
 
 	"github.com/deployster-go/deployster/build/recipe"
 	"github.com/deployster-go/deployster/build/record"
+	"github.com/deployster-go/deployster/internal/must"
 )
 
 func whole() recipe.Recipe {
@@ -32,8 +33,7 @@ func TestEveryRecipeIsFoundByItsIndex(t *testing.T) {
 			all[i] = whole()
 			all[i].Args = []string{fmt.Sprint(i)}
 		}
-		documents, err := recipe.Encode(all)
-		require.NoError(t, err)
+		documents := must.Get(recipe.Encode(all))(t)
 		assert.Len(t, documents, (count+recipe.PerDocument-1)/recipe.PerDocument, "%d recipes", count)
 		for i := range all {
 			if at := i % recipe.PerDocument; at > 0 && at < recipe.PerDocument-1 && i < count-1 {
@@ -60,18 +60,15 @@ func TestDocumentsThatAreNone(t *testing.T) {
 		`{"version":1,"recipes":[{}]`: "unexpected end",
 		`{"version":1,"recipes":[` + strings.Repeat("{},", recipe.PerDocument) + `{}]}`: "this is no document of them",
 	} {
-		if _, _, err := recipe.Decode([]byte(text)); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%.40s: the error is %v, want %s", text, err, want)
-		}
+		_, _, err := recipe.Decode([]byte(text))
+		assert.ErrorContains(t, err, want, "%.40s: the error", text)
 	}
 }
 
 // What a newer version adds is left out, and is no reason to refuse the rest.
 func TestAFieldThatIsNotKnownIsNoProblem(t *testing.T) {
 	_, all, err := recipe.Decode([]byte(`{"version":1,"new":1,"recipes":[{"image":{"image":"a","new":{}},"new":[]}]}`))
-	if err != nil || len(all) != 1 || all[0].Image.Image != "a" {
-		t.Errorf("it is %+v, %v", all, err)
-	}
+	assert.True(t, err == nil && len(all) == 1 && all[0].Image.Image == "a", "it is %+v, %v", all, err)
 }
 
 func TestInputsTellWhatDoesTheSame(t *testing.T) {
@@ -133,8 +130,7 @@ func TestInputsTellWhatDoesTheSame(t *testing.T) {
 
 // Whatever a document holds, Decode answers with recipes that are written as they were read.
 func FuzzDecode(f *testing.F) {
-	documents, err := recipe.Encode([]recipe.Recipe{whole(), {}})
-	require.NoError(f, err)
+	documents := must.Get(recipe.Encode([]recipe.Recipe{whole(), {}}))(f)
 	f.Add(string(documents[recipe.Name(0)]))
 	f.Add(`{"version":1,"from":2000,"recipes":[{"args":[]}]}`)
 	f.Fuzz(func(t *testing.T, text string) {
@@ -142,16 +138,13 @@ func FuzzDecode(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if got, err := recipe.At([]byte(text), from); len(all) > 0 && (err != nil || !reflect.DeepEqual(got, all[0])) {
-			t.Fatalf("the first is %+v, %v", got, err)
-		}
-		written, err := recipe.Encode(all)
-		require.NoError(t, err)
+		got, err := recipe.At([]byte(text), from)
+		require.False(t, len(all) > 0 && (err != nil || !reflect.DeepEqual(got, all[0])), "the first is %+v, %v", got, err)
+		written := must.Get(recipe.Encode(all))(t)
 		for i := range all {
 			got, err := recipe.At(written[recipe.Name(i)], i)
-			if err != nil || !reflect.DeepEqual(got.Args, all[i].Args) || !same(got, all[i]) {
-				t.Fatalf("recipe %d is %+v, %v, and was %+v", i, got, err, all[i])
-			}
+			require.True(t, err == nil && reflect.DeepEqual(got.Args, all[i].Args) &&
+				same(got, all[i]), "recipe %d is %+v, %v, and was %+v", i, got, err, all[i])
 		}
 	})
 }

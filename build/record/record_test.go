@@ -13,6 +13,7 @@ import (
 
 	"github.com/deployster-go/deployster/build/record"
 	"github.com/deployster-go/deployster/deploylog"
+	"github.com/deployster-go/deployster/internal/must"
 )
 
 func TestTargets(t *testing.T) {
@@ -34,9 +35,7 @@ func TestTargets(t *testing.T) {
 		{"stage/base/7", "", 0, false},
 	} {
 		id, number, ok := record.Parse(c.target)
-		if id != c.id && c.ok || number != c.number && c.ok || ok != c.ok {
-			t.Errorf("%s is %q, %d, %t", c.target, id, number, ok)
-		}
+		assert.True(t, (id == c.id || !c.ok) && (number == c.number || !c.ok) && ok == c.ok, "%s is %q, %d, %t", c.target, id, number, ok)
 	}
 }
 
@@ -71,9 +70,7 @@ func FuzzNumbers(f *testing.F) {
 			return
 		}
 		for i := range n {
-			if n[i] < 1 || i > 0 && n[i] <= n[i-1] {
-				t.Fatalf("%q is %v", text, n)
-			}
+			require.True(t, n[i] >= 1 && (i <= 0 || n[i] > n[i-1]), "%q is %v", text, n)
 		}
 	})
 }
@@ -84,7 +81,6 @@ func TestDataThatIsNoneIsEmpty(t *testing.T) {
 	}
 }
 
-// A hash is as good as its text: two are equal where their texts are.
 func TestHashesTellTextsApart(t *testing.T) {
 	zeros := "sha256:" + strings.Repeat("0", 64)
 	hashed := record.HashOf("a").String() // as somebody may write it who wants to be taken for "a"
@@ -94,14 +90,11 @@ func TestHashesTellTextsApart(t *testing.T) {
 	}
 	for _, one := range texts {
 		for _, other := range texts {
-			if (record.HashOf(one) == record.HashOf([]byte(other))) != (one == other) {
-				t.Errorf("%q and %q are taken for each other, or not for themselves", one, other)
-			}
+			assert.True(t, (record.HashOf(one) == record.HashOf([]byte(other))) == (one == other),
+				"%q and %q are taken for each other, or not for themselves", one, other)
 		}
 	}
-	if record.HashOf("") != (record.Hash{}) || record.HashOf(zeros) == (record.Hash{}) {
-		t.Error("nothing but the empty text is no hash")
-	}
+	assert.True(t, record.HashOf("") == (record.Hash{}) && record.HashOf(zeros) != (record.Hash{}), "nothing but the empty text is no hash")
 	rapid.Check(t, func(t *rapid.T) {
 		text := rapid.StringMatching(`sha256:[0-9a-f]{64}`).Draw(t, "digest")
 		assert.Equal(t, text, record.HashOf(text).String(), "is written as")
@@ -116,16 +109,13 @@ func TestTargetsOfAGroupAreThoseOfItsJobs(t *testing.T) {
 				if n > count+1 {
 					continue
 				}
-				if got, want := all.Job(n), record.Job(id, n); got != want {
-					t.Fatalf("job %d of %d is %.40q, want %.40q", n, count, got, want)
-				}
+				got, want := all.Job(n), record.Job(id, n)
+				require.True(t, got == want, "job %d of %d is %.40q, want %.40q", n, count, got, want)
 			}
 		}
 	}
 	var none record.Targets
-	if got := none.Job(1); got != deploylog.Target("job//1") {
-		t.Errorf("the job of no group is %q", got)
-	}
+	assert.Equal(t, deploylog.Target("job//1"), none.Job(1), "the job of no group")
 }
 
 // What shares its memory is what it was, and nothing that is added to one comes into another.
@@ -148,7 +138,6 @@ func TestJobsThatShareAreWhatTheyWere(t *testing.T) {
 	none.Share()
 }
 
-// What is written is what encoding/json writes, and what is read what it reads.
 func TestDataIsWrittenAndReadAsByReflection(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		text := func() string {
@@ -175,8 +164,7 @@ func TestDataIsWrittenAndReadAsByReflection(t *testing.T) {
 }
 
 func same[T any](t *rapid.T, data T) {
-	want, err := json.Marshal(data)
-	require.NoError(t, err)
+	want := must.Get(json.Marshal(data))(t)
 	got, err := record.Encode(data)
 	require.NoError(t, err, "%+v is written as %s, %v, and by reflection as %s", data, got, err, want)
 	require.Equal(t, string(want), string(got), "%+v is written as %s, %v, and by reflection as %s", data, got, err, want)
@@ -199,9 +187,8 @@ func FuzzDecode(f *testing.F) {
 		alike[record.Finished](t, text)
 		e := deploylog.Event{Data: text}
 		room := record.Numbers{1, 2, 3}
-		if got, want := record.JobsOf(text, room), record.Decode[record.Eligible](e).Jobs; !slices.Equal(got, want) {
-			t.Fatalf("%s names %v, want %v", text, got, want)
-		}
+		got, want := record.JobsOf(text, room), record.Decode[record.Eligible](e).Jobs
+		require.True(t, slices.Equal(got, want), "%s names %v, want %v", text, got, want)
 		if got, want := record.OutcomeOf(text), outcome(record.Decode[record.Finished](e)); got != want {
 			t.Fatalf("%s comes to %+v, want %+v", text, got, want)
 		}

@@ -22,9 +22,8 @@ func TestArtifactsAreFoundByAllOfTheirHash(t *testing.T) {
 			all.Set(reusable.Artifact{Inputs: hash(n), Seq: round*count + int64(n)})
 		}
 		for n := range count {
-			if a := all.Of(hash(n)); a == nil || a.Seq != round*count+int64(n) {
-				t.Errorf("in round %d, what was built of %d is %+v", round, n, a)
-			}
+			a := all.Of(hash(n))
+			assert.True(t, a != nil && a.Seq == round*count+int64(n), "in round %d, what was built of %d is %+v", round, n, a)
 		}
 	}
 	require.Nil(t, all.Of(hash(count)))

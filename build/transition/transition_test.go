@@ -12,13 +12,12 @@ import (
 
 	"github.com/deployster-go/deployster/build/record"
 	"github.com/deployster-go/deployster/build/transition"
+	"github.com/deployster-go/deployster/internal/must"
 )
 
-// The diagrams and tables in the documentation are those of the tables.
 func TestTheDocumentationShowsTheTables(t *testing.T) {
 	const file = "../../docs/builds.md"
-	text, err := os.ReadFile(file)
-	require.NoError(t, err)
+	text := must.Get(os.ReadFile(file))(t)
 	for name, want := range map[string]string{
 		"states of groups":      "```mermaid\n" + transition.Mermaid(transition.Groups()) + "```\n",
 		"states of jobs":        "```mermaid\n" + transition.Mermaid(transition.Jobs()) + "```\n",
@@ -47,8 +46,7 @@ func TestTheDocumentationShowsTheTables(t *testing.T) {
 	}
 }
 
-// No event moves a state to two others, and every state is reached and, unless it ends
-// something, left.
+// No event moves a state to two others, and every state is reached and, unless it ends something, left.
 func TestTheTablesAreWhole(t *testing.T) {
 	check(t, transition.Groups(), transition.AllGroups(), transition.NextGroup, map[string]bool{"Complete": true})
 	check(t, transition.Jobs(), transition.AllJobs(), transition.NextJob, nil)
@@ -58,29 +56,25 @@ func check[S interface {
 	~uint8
 	fmt.Stringer
 }](t *testing.T, rows []transition.Row[S], all []S, next func(S, string) (S, bool), final map[string]bool) {
-	t.Helper()
 	known := map[string]bool{}
 	for _, name := range record.EventNames() {
 		known[name] = true
 	}
 	reached, left := map[S]bool{}, map[S]bool{}
 	for _, r := range rows {
-		if to, ok := next(r.From, r.Event); !ok || to != r.To {
-			t.Errorf("%s after %s is %s, and in the table %s", r.From, r.Event, to, r.To)
-		}
+		to, ok := next(r.From, r.Event)
+		assert.True(t, ok && to == r.To, "%s after %s is %s, and in the table %s", r.From, r.Event, to, r.To)
 		assert.True(t, known[r.Event], "%s is no event", r.Event)
 		reached[r.To], left[r.From] = true, true
 	}
 	for _, s := range all {
 		require.True(t, reached[s], "%s", s)
 		assert.NotEqual(t, final[s.String()], left[s], "%s", s)
-		if _, ok := next(s, "group-sang"); ok {
-			t.Error("an event that there is not moves it")
-		}
+		_, ok := next(s, "group-sang")
+		assert.False(t, ok, "an event that there is not moves it")
 	}
-	if _, ok := next(S(200), record.GroupStarted); ok {
-		t.Error("a state that there is not is left")
-	}
+	_, ok := next(S(200), record.GroupStarted)
+	assert.False(t, ok, "a state that there is not is left")
 }
 
 func TestStatesAreWrittenByTheirNames(t *testing.T) {
