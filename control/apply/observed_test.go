@@ -32,12 +32,10 @@ func TestWhatIsKeptOfARunIsBounded(t *testing.T) {
 	}
 	s.Observe(report.Event{Kind: report.ActionStarted})
 	events, _, _ := s.After(0)
-	if n := len(events); n > maxNews/2000+2 || n < maxNews/2/(2000+newsSize) {
-		t.Errorf("%d events are kept", n)
-	}
-	if events[0].Event.Kind != report.RunStarted || events[1].N == 2 || events[len(events)-1].N != lines+2 {
-		t.Errorf("%v", numbers(events))
-	}
+	n := len(events)
+	assert.True(t, n <= maxNews/2000+2 && n >= maxNews/2/(2000+newsSize), "%d events are kept", n)
+	assert.True(t, events[0].Event.Kind == report.RunStarted && events[1].N != 2 &&
+		events[len(events)-1].N == lines+2, "%v", numbers(events))
 	if events, _, _ := s.After(lines); len(events) != 2 || events[0].N != lines+1 {
 		t.Errorf("behind the last but two are %v", numbers(events))
 	}
@@ -52,9 +50,7 @@ func TestWhoFollowsIsToldThatThereIsMore(t *testing.T) {
 	require.False(t, ended)
 	s.Observe(report.Event{Kind: report.RunStarted})
 	_, next, ended := s.After(1)
-	if !isClosed(more) || isClosed(next) || ended {
-		t.Error("it is not told of one, or of more than one")
-	}
+	assert.True(t, isClosed(more) && !isClosed(next) && !ended, "it is not told of one, or of more than one")
 	s.end(nil)
 	if events, _, ended := s.After(0); !isClosed(next) || !ended || len(events) != 1 {
 		t.Errorf("at the end it is told of %v, and of the end: %v", numbers(events), ended)
@@ -63,17 +59,15 @@ func TestWhoFollowsIsToldThatThereIsMore(t *testing.T) {
 	s.Stop() // by whoever else
 }
 
-// How a run ended is said once: by its events, or where these do not say it.
 func TestHowARunEndedIsSaid(t *testing.T) {
 	problems := []manifest.Problem{{Path: "a", Message: "why"}}
 	invalid := &manifest.Error{Problems: problems}
 	for name, c := range map[string]struct {
-		err     error
-		begun   bool
-		planned bool
-		want    Outcome
-		why     string
-		listed  int
+		err            error
+		begun, planned bool
+		want           Outcome
+		why            string
+		listed         int
 	}{
 		"done":                       {nil, true, false, Succeeded, "", 0},
 		"failed":                     {&failure.Error{Causes: []error{errors.New("why")}}, true, false, Failed, "", 0},
@@ -94,8 +88,7 @@ func TestHowARunEndedIsSaid(t *testing.T) {
 			s.keep(&planned{})
 		}
 		s.end(c.err)
-		if got := s.Result(); got.Outcome != c.want || got.Why != c.why || len(got.Problems) != c.listed {
-			t.Errorf("%s: %+v", name, got)
-		}
+		got := s.Result()
+		assert.True(t, got.Outcome == c.want && got.Why == c.why && len(got.Problems) == c.listed, "%s: %+v", name, got)
 	}
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/deployster-go/deployster/control/builds"
 	"github.com/deployster-go/deployster/control/reconcile/reconciletest"
 	"github.com/deployster-go/deployster/deploylog"
+	"github.com/deployster-go/deployster/internal/must"
 	"github.com/deployster-go/deployster/inventory"
 )
 
@@ -55,7 +56,6 @@ func newBench(b *testing.B) (*world, *idler) {
 	return w, i
 }
 
-// many are jobs of which each uses some of the former.
 func many(n, uses int) []record.JobSpec {
 	all := make([]record.JobSpec, n)
 	for i := range all {
@@ -102,15 +102,13 @@ func BenchmarkDurableJobs(b *testing.B) {
 			b.ReportMetric(float64(used.Microseconds())/float64(n), "cpu-µs/job")
 			started := time.Now()
 			for batch := range slices.Chunk(events, parallelism) {
-				_, err := w.log.Append(b.Context(), batch...)
-				require.NoError(b, err)
+				must.Get(w.log.Append(b.Context(), batch...))(b)
 			}
 			b.ReportMetric(jobs/time.Since(started).Seconds(), "jobs/s-of-plain-appends")
 		})
 	}
 }
 
-// processor is the time of the processor that this process has used.
 func processor() time.Duration {
 	var used syscall.Rusage
 	if syscall.Getrusage(syscall.RUSAGE_SELF, &used) != nil {
@@ -152,8 +150,7 @@ func BenchmarkSubmitAndCancel(b *testing.B) {
 		<-began
 		require.NoError(b, kept.Follow(ctx, 0))
 		started = time.Now()
-		_, err := kept.Command(ctx, build.Cancel{Group: id})
-		require.NoError(b, err)
+		must.Get(kept.Command(ctx, build.Cancel{Group: id}))(b)
 		canceling += time.Since(started)
 		<-told
 		stopping += time.Since(started)

@@ -28,13 +28,12 @@ func TestAGroupIsBuiltInOrder(t *testing.T) {
 		w.takes = func(t build.Task) time.Duration { return time.Duration(t.Job) * time.Second }
 		w.completes(id)
 		w.wantBegun(id+"/1.1 a", id+"/2.1 a", id+"/3.1 a", id+"/4.1 a")
-		want := []string{
+		assert.Equal(t, []string{
 			"group-triggered", "group-created", "group-jobs-created", "group-queued", "group-started", "group-jobs-eligible",
 			"job-started 1", "job-finished-successfully 1", "job-dependents-eligible 1", "job-started 2", "job-started 3",
 			"job-finished-successfully 2", "job-finished-successfully 3", "job-dependents-eligible 3",
 			"job-started 4", "job-finished-successfully 4", "group-finished-successfully",
-		}
-		assert.Equal(t, want, w.story(id), "the log tells")
+		}, w.story(id), "the log tells")
 	})
 }
 
@@ -49,9 +48,8 @@ func TestJobsAreDoneOnTheLeastBusyWorkerThatServesThem(t *testing.T) {
 			_, worker, _ := strings.Cut(text, " ")
 			byWorker[worker]++
 		}
-		if len(w.hasBegun()) != 7 || byWorker["a"] != 2 || byWorker["b"] != 4 || byWorker["v8"] != 1 {
-			t.Errorf("there began %q", w.hasBegun())
-		}
+		assert.True(t, len(w.hasBegun()) == 7 && byWorker["a"] == 2 && byWorker["b"] == 4 &&
+			byWorker["v8"] == 1, "there began %q", w.hasBegun())
 		var first []string
 		for _, e := range w.events() {
 			if e.Name == record.JobStarted {
@@ -138,9 +136,7 @@ func TestAPanicIsAFailureOfTheJob(t *testing.T) {
 	})
 }
 
-// event is the last event of a name.
 func (w *world) event(name string) (last deploylog.Event) {
-	w.Helper()
 	for _, e := range w.events() {
 		if e.Name == name {
 			last = e
@@ -284,14 +280,12 @@ func TestAStalledGroupIsAnErrorAndKeepsNobody(t *testing.T) {
 		w.hook = func(_ context.Context, task build.Task) *build.Result {
 			if task.Group == id && task.Job == 1 {
 				e, err := record.New(id, record.Group(id), record.GroupStalled, 1, record.Ended{Cause: "nothing is dispatched"})
-				if _, err2 := w.log.Append(context.Background(), e); errors.Join(err, err2) != nil {
-					t.Error(err, err2)
-				}
+				_, err2 := w.log.Append(context.Background(), e)
+				assert.NoError(t, errors.Join(err, err2), "%v %v", err, err2)
 			}
 			return nil
 		}
-		err := builds.NewController(o).Run(context.Background())
-		assert.ErrorContains(t, err, id+": nothing is dispatched", "it ends with")
+		assert.ErrorContains(t, builds.NewController(o).Run(context.Background()), id+": nothing is dispatched", "it ends with")
 		w.wantState(other, transition.Complete)
 	})
 }
@@ -323,7 +317,6 @@ func TestACancelIsCommittedWhileMuchIsDispatched(t *testing.T) {
 	})
 }
 
-// Whoever kills dispatchers, and the containers with them, fails no job by that.
 func TestKilledDispatchersAreNotTheFaultOfAJob(t *testing.T) {
 	inWorld(t, func(w *world) {
 		w.takes = func(build.Task) time.Duration { return time.Minute }
@@ -367,8 +360,7 @@ func TestACancelIsHeardWhileADispatcherEnds(t *testing.T) {
 	})
 }
 
-// A process that is ended before a canceled job has stopped says nothing of the job: the next
-// one waits for that.
+// A process that is ended before a canceled job has stopped says nothing of the job: the next one waits for that.
 func TestWhatIsCutOffBeforeItHasStoppedIsNotCanceled(t *testing.T) {
 	inWorld(t, func(w *world) {
 		w.hook = func(ctx context.Context, _ build.Task) *build.Result {
@@ -428,7 +420,6 @@ func TestADispatcherEndsWhileACanceledJobDoesNotStop(t *testing.T) {
 	})
 }
 
-// late is a log whose watchers learn an hour late what others append.
 type late struct{ deploylog.Log }
 
 func (l late) Watch(ctx context.Context, f deploylog.Filter) iter.Seq2[deploylog.Event, error] {

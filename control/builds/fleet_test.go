@@ -78,9 +78,8 @@ func TestAWorkerWhoseEngineDoesNotAnswerIsNotUsedUntilItDoes(t *testing.T) {
 		assert.Len(t, w.notices("worker a is used again"), 1, "notified %q", w.notified)
 		w.submit("more", jobs("", ""))
 		wait(time.Second / 2)
-		if got := strings.Join(w.hasBegun()[3:], ","); !strings.Contains(got, " a") || !strings.Contains(got, " b") {
-			t.Errorf("there began %q", got)
-		}
+		got := strings.Join(w.hasBegun()[3:], ",")
+		assert.True(t, strings.Contains(got, " a") && strings.Contains(got, " b"), "there began %q", got)
 		wait(time.Minute)
 		d.end()
 	})
@@ -119,7 +118,6 @@ func TestTheOnlyWorkerThatIsAwayForAWhileIsWaitedFor(t *testing.T) {
 	})
 }
 
-// A worker whose engine answers, and that loses every job, is not asked in a hurry.
 func TestAWorkerThatLosesEveryJobRestsForLongerEachTime(t *testing.T) {
 	inWorld(t, func(w *world) {
 		w.inventory(nil, host("a", 1))
@@ -223,8 +221,7 @@ type workers = builds.Workers
 
 func (n named) Identity() string { return n.inventory }
 
-// Who has nothing but groups of another inventory keeps nobody from them, and goes on with those
-// of its own that come later.
+// Who has nothing but groups of another inventory keeps nobody from them, and goes on with those of its own that come later.
 func TestWhoHasNothingToBuildGivesWayToAnotherInventory(t *testing.T) {
 	inWorld(t, func(w *world) {
 		workers := w.options.Workers
@@ -245,7 +242,6 @@ func TestWhoHasNothingToBuildGivesWayToAnotherInventory(t *testing.T) {
 	})
 }
 
-// A group whose workers nobody has any more is canceled all the same, where nothing of it runs.
 func TestAGroupOfAnInventoryThatIsNoMoreIsCanceled(t *testing.T) {
 	inWorld(t, func(w *world) {
 		w.inventoryIs = "test"

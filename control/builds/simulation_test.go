@@ -2,9 +2,12 @@ package builds_test
 
 import (
 	"context"
+	"crypto/sha256"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"slices"
+	"strconv"
 	"testing"
 	"time"
 
@@ -12,13 +15,13 @@ import (
 
 	"github.com/deployster-go/deployster/build"
 	"github.com/deployster-go/deployster/build/record"
+	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/internal/ringtest"
 	"github.com/deployster-go/deployster/inventory"
 )
 
-// Random groups are built while workers come, go, lose jobs and are slow, artifacts are used
-// again or get lost, dispatchers are killed, stopped and stand by, and people cancel and
-// retry. The oracle reads the log.
+// Random groups are built while workers come, go, lose jobs and are slow, artifacts are used again or get lost,
+// dispatchers are killed, stopped and stand by, and people cancel and retry. The oracle reads the log.
 func TestSimulatedBuilds(t *testing.T) {
 	drawn := map[string]int{}
 	for seed := range ringtest.Cases(40, 300) {
@@ -82,7 +85,6 @@ func (s *simulation) run() {
 	check(s.world)
 }
 
-// step is something that happens.
 func (s *simulation) step() {
 	switch s.r.IntN(11) {
 	case 0, 1:
@@ -127,7 +129,6 @@ func (s *simulation) step() {
 	}
 }
 
-// fleet changes which workers there are.
 func (s *simulation) fleet() {
 	var hosts []inventory.Host
 	for _, name := range []string{"a", "b", "c"} {
@@ -179,4 +180,196 @@ func (s *simulation) settle() {
 		wait(time.Minute)
 	}
 	d.end()
+}
+
+// oracle reads a log as a person would, without knowing how dispatchers come to it.
+type oracle struct {
+	*world
+	jobs             map[string][]record.JobSpec
+	built            map[string]map[int]bool
+	failed           map[string]map[int]bool // and is not tried again
+	running          map[string]map[int]int  // the attempt
+	attempts         map[string]map[int]int
+	canceling, ended map[string]bool
+	canceled         map[string]map[int]bool // and is not tried again
+	noReuse          map[string]bool
+	artifact         map[string]map[int]string // what a job has built last
+	made             map[string]bool           // digests that somebody has built
+}
+
+// check complains of a log in which a job is built twice though its artifact is there, begins with another artifact
+// than the last, before what it needs is built, beside itself or after a cancel, and of groups that have not ended or
+// with jobs of which it is not known what became.
+func check(w *world) {
+	w.Helper()
+	o := &oracle{
+		world: w, jobs: map[string][]record.JobSpec{}, built: map[string]map[int]bool{}, failed: map[string]map[int]bool{}, running: map[string]map[int]int{}, attempts: map[string]map[int]int{},
+		canceling: map[string]bool{}, ended: map[string]bool{}, canceled: map[string]map[int]bool{}, noReuse: map[string]bool{}, artifact: map[string]map[int]string{}, made: map[string]bool{},
+	}
+	for _, e := range w.events() {
+		id, job, ok := record.Parse(e.Target)
+		if !ok {
+			continue
+		}
+		switch e.Name {
+		case record.GroupTriggered:
+			o.built[id], o.failed[id], o.running[id], o.attempts[id] = map[int]bool{}, map[int]bool{}, map[int]int{}, map[int]int{}
+			o.canceled[id], o.artifact[id], o.noReuse[id] = map[int]bool{}, map[int]string{}, record.Decode[record.Triggered](e).NoReuse
+		case record.JobsCreated:
+			o.jobs[id] = append(o.jobs[id], record.Decode[record.Jobs](e).Jobs...)
+		case record.GroupCanceling:
+			o.canceling[id] = true
+		case record.GroupRetried:
+			o.retries(id, record.Decode[record.Retried](e).FailedOnly)
+		case record.GroupFinished, record.GroupFailed, record.GroupCanceled:
+			o.ends(id, e.Name)
+		case record.JobStarted:
+			o.starts(id, job, e.Attempt)
+		case record.JobFinished:
+			o.finishes(id, job, record.Decode[record.Finished](e))
+			delete(o.running[id], job)
+		case record.JobSpoiled:
+			assert.True(w, o.built[id][job], "the artifact of job %d of %s is missing, which is not built", job, id)
+			o.built[id][job] = false
+		case record.JobFailed:
+			o.failed[id][job] = true
+			delete(o.running[id], job)
+		case record.JobDependentsFailed:
+			for _, n := range record.Decode[record.DependentsFailed](e).Jobs {
+				o.failed[id][n] = true
+			}
+		case record.JobLost, record.JobCanceled:
+			delete(o.running[id], job)
+		case record.GroupStalled:
+			w.Errorf("%s is stalled: %s", id, e.Data)
+		}
+	}
+	for id := range o.jobs {
+		assert.True(w, o.ended[id], "%s has not ended: it tells", id)
+	}
+}
+
+// retries has what failed be tried again. Where nothing else is, what was canceled stays that, unless it begins.
+func (o *oracle) retries(id string, failedOnly bool) {
+	failed := o.failed[id]
+	o.canceling[id], o.ended[id], o.failed[id], o.canceled[id] = false, false, map[int]bool{}, map[int]bool{}
+	for n := range o.jobs[id] {
+		o.canceled[id][n+1] = failedOnly && !failed[n+1]
+	}
+}
+
+func (o *oracle) starts(id string, job, attempt int) {
+	what := "attempt " + strconv.Itoa(attempt) + " of job " + strconv.Itoa(job) + " of " + id
+	switch {
+	case o.canceling[id]:
+		o.Errorf("%s begins after the cancel", what)
+	case o.ended[id]:
+		o.Errorf("%s begins after the end of the group", what)
+	case o.built[id][job]:
+		o.Errorf("%s begins, which is built", what)
+	case o.running[id][job] > 0:
+		o.Errorf("%s begins beside attempt %d", what, o.running[id][job])
+	case attempt <= o.attempts[id][job]:
+		o.Errorf("%s begins after attempt %d", what, o.attempts[id][job])
+	}
+	spec := o.jobs[id][job-1]
+	for _, u := range spec.Uses {
+		assert.True(o, u.Job <= 0 || o.built[id][u.Job], "%s begins before job %d is built", what, u.Job)
+	}
+	for _, n := range spec.Waits {
+		if !o.built[id][n] && !o.failed[id][n] && !o.canceled[id][n] {
+			o.Errorf("%s begins before job %d has ended, which it waits for", what, n)
+		}
+	}
+	o.uses(id, job, attempt)
+	o.canceled[id][job] = false
+	o.running[id][job], o.attempts[id][job] = attempt, attempt
+}
+
+func (o *oracle) ends(id, how string) {
+	assert.False(o, o.ended[id], "%s ends twice", id)
+	o.ended[id] = true
+	assert.Zero(o, len(o.running[id]), "%s: %s", id, how)
+	built := 0
+	for _, is := range o.built[id] {
+		if is {
+			built++
+		}
+	}
+	if how == record.GroupFinished && built != len(o.jobs[id]) {
+		o.Errorf("%s is complete, with %d of %d jobs", id, built, len(o.jobs[id]))
+	}
+}
+
+type attempt struct {
+	target deploylog.Target
+	number int
+}
+
+// shelf is where the artifacts of a world are, for tests in which they may be missing.
+type shelf struct {
+	uneven bool            // equal inputs do not give equal artifacts
+	there  map[string]bool // by digest
+	drawn  map[string]int  // what happened, how often
+}
+
+// make is how a job ends that makes an artifact.
+func (s *shelf) make(t build.Task) build.Result {
+	r := built(t)
+	if s.uneven {
+		r.Finished.Artifact = fmt.Sprintf("sha256:%x", sha256.Sum256(fmt.Appendf(nil, "%s %s %d", t.Inputs, t.Target(), t.Attempt)))
+	}
+	return r
+}
+
+// begin is how a task ends for which there need not be a container: it takes what was built
+// before, or misses something. nil is that it needs one.
+func (s *shelf) begin(t build.Task) *build.Result {
+	if t.Reuse != nil {
+		artifact := t.Reuse.Finished.Artifact
+		if !s.there[artifact] {
+			s.drawn["mistaken"]++
+			return &build.Result{Lost: &record.Lost{Cause: "what was built is gone", Mistaken: true, Spoiled: []string{artifact}}}
+		}
+		s.drawn["reused"]++
+		return &build.Result{Finished: &record.Finished{Artifact: artifact, Reused: t.Reuse.Target()}}
+	}
+	var gone []string
+	for _, d := range t.Uses {
+		if d.Job > 0 && !s.there[d.Artifact] {
+			gone = append(gone, d.Artifact)
+		}
+	}
+	if len(gone) == 0 {
+		return nil
+	}
+	s.drawn["spoiled"]++
+	return &build.Result{Lost: &record.Lost{Cause: "what it uses is gone", Spoiled: gone}}
+}
+
+func (s *shelf) lose(number int) {
+	if all := slices.Sorted(maps.Keys(s.there)); len(all) > 0 {
+		delete(s.there, all[number%len(all)])
+	}
+}
+
+// uses complains of an attempt that begins with another artifact than the log says that the
+// job has built last which it uses.
+func (o *oracle) uses(id string, job, number int) {
+	for _, d := range o.world.uses[attempt{record.Job(id, job), number}] {
+		if d.Job > 0 && d.Artifact != o.artifact[id][d.Job] {
+			o.Errorf("attempt %d of job %d of %s begins with %s of job %d, which has built %s", number, job, id, d.Artifact, d.Job, o.artifact[id][d.Job])
+		}
+	}
+}
+
+// finishes complains of a job that takes what no other has built, or is not to.
+func (o *oracle) finishes(id string, job int, data record.Finished) {
+	assert.False(o, o.built[id][job], "job %d of %s is built twice", job, id)
+	if by, number, _ := record.Parse(data.Reused); data.Reused != "" {
+		assert.True(o, !o.noReuse[id] && o.made[data.Artifact] && o.built[by] != nil &&
+			number >= 1, "job %d of %s takes %s of %s", job, id, data.Artifact, data.Reused)
+	}
+	o.made[data.Artifact] = true
+	o.built[id][job], o.artifact[id][job] = true, data.Artifact
 }

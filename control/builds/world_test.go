@@ -23,6 +23,7 @@ import (
 	"github.com/deployster-go/deployster/control/reconcile/reconciletest"
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/deploylog/logtest"
+	"github.com/deployster-go/deployster/internal/must"
 	"github.com/deployster-go/deployster/inventory"
 )
 
@@ -35,22 +36,21 @@ type world struct {
 	builds  *builds.Builds // of whoever gives commands
 	options builds.Options
 
-	mu          sync.Mutex
-	hosts       []inventory.Host
-	noHosts     error
-	inventoryIs string                                          // what it is known as
-	down        map[string]error                                // engines that do not answer
-	takes       func(build.Task) time.Duration                  // of a job; nil is a second
-	ends        func(build.Task) build.Result                   // how a job ends; nil is well
-	hook        func(context.Context, build.Task) *build.Result // instead of all that; nil is none, or not of this one
-	shelf       *shelf                                          // of the artifacts; nil is that all are there
-	uses        map[attempt][]build.Dependency
-	containers  map[deploylog.Target]*container
-	begun       []string // "GROUP/JOB.ATTEMPT WORKER"
-	resumed     []string
-	atOnce      map[string]int
-	most        map[string]int
-	notified    []string
+	mu           sync.Mutex
+	hosts        []inventory.Host
+	noHosts      error
+	inventoryIs  string                                          // what it is known as
+	down         map[string]error                                // engines that do not answer
+	takes        func(build.Task) time.Duration                  // of a job; nil is a second
+	ends         func(build.Task) build.Result                   // how a job ends; nil is well
+	hook         func(context.Context, build.Task) *build.Result // instead of all that; nil is none, or not of this one
+	shelf        *shelf                                          // of the artifacts; nil is that all are there
+	uses         map[attempt][]build.Dependency
+	containers   map[deploylog.Target]*container
+	begun        []string // "GROUP/JOB.ATTEMPT WORKER"
+	resumed      []string
+	atOnce, most map[string]int
+	notified     []string
 }
 
 // container is what is left of a job when the process dies that began it.
@@ -63,7 +63,6 @@ type container struct {
 
 // inWorld runs a test in a world of a worker "a" with two slots.
 func inWorld(t *testing.T, test func(*world)) {
-	t.Helper()
 	synctest.Test(t, func(t *testing.T) { test(newWorld(t, reconciletest.InMemory(t))) })
 }
 
@@ -82,45 +81,29 @@ func host(name string, slots int, platforms ...string) inventory.Host {
 	return inventory.Host{Name: name, Engine: inventory.OCI, Slots: slots, Platforms: platforms}
 }
 
-// Workers implements builds.Workers.
 func (w *world) Workers() ([]inventory.Host, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return slices.Clone(w.hosts), w.noHosts
 }
 
-// Identity implements builds.Workers.
-func (w *world) Identity() string {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.inventoryIs
-}
+func (w *world) Identity() string { w.mu.Lock(); defer w.mu.Unlock(); return w.inventoryIs }
 
-// Look implements builds.Workers.
 func (w *world) Look(_ context.Context, name string) ([]string, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return []string{"linux/amd64"}, w.down[name]
 }
 
-// set changes how the world is.
-func (w *world) set(change func()) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	change()
-}
+func (w *world) set(change func()) { w.mu.Lock(); defer w.mu.Unlock(); change() }
 
-// inventory changes which workers there are.
 func (w *world) inventory(err error, hosts ...inventory.Host) {
 	w.set(func() { w.hosts, w.noHosts = hosts, err })
 }
 
 // engine has the engine of a worker answer, or not. Those containers are gone that it had.
-func (w *world) engine(name string, err error) {
-	w.set(func() { w.down[name] = err })
-}
-
-func say(t build.Task) string { return fmt.Sprintf("%s/%d.%d %s", t.Group, t.Job, t.Attempt, t.Worker) }
+func (w *world) engine(name string, err error) { w.set(func() { w.down[name] = err }) }
+func say(t build.Task) string                  { return fmt.Sprintf("%s/%d.%d %s", t.Group, t.Job, t.Attempt, t.Worker) }
 
 // built is what a job makes: the same of the same inputs.
 func built(t build.Task) build.Result {
@@ -128,10 +111,8 @@ func built(t build.Task) build.Result {
 }
 
 func failed(cause string) build.Result { return build.Result{Failed: &record.Failed{Cause: cause}} }
+func lost(cause string) build.Result   { return build.Result{Lost: &record.Lost{Cause: cause}} }
 
-func lost(cause string) build.Result { return build.Result{Lost: &record.Lost{Cause: cause}} }
-
-// Build implements builds.Builder.
 func (w *world) Build(ctx context.Context, t build.Task) build.Result {
 	w.mu.Lock()
 	w.begun = append(w.begun, say(t))
@@ -222,7 +203,6 @@ func (w *world) wait(ctx context.Context, t build.Task, c *container) build.Resu
 	}
 }
 
-// keep has what was built be there.
 func (w *world) keep(r build.Result) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -231,7 +211,6 @@ func (w *world) keep(r build.Result) {
 	}
 }
 
-// Resume implements builds.Builder.
 func (w *world) Resume(ctx context.Context, t build.Task) build.Result {
 	w.mu.Lock()
 	w.resumed = append(w.resumed, say(t))
@@ -256,7 +235,6 @@ func (w *world) notify(format string, args ...any) {
 	w.set(func() { w.notified = append(w.notified, fmt.Sprintf(format, args...)) })
 }
 
-// notices are what was notified that contains a text.
 func (w *world) notices(text string) (all []string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -275,13 +253,11 @@ func (w *world) hasBegun() []string {
 }
 
 func (w *world) wantBegun(want ...string) {
-	w.Helper()
 	assert.Equal(w, slices.Sorted(slices.Values(want)), slices.Sorted(slices.Values(w.hasBegun())))
 }
 
 var amd64 = []record.Place{{Platform: "linux/amd64"}}
 
-// jobs are jobs that use what others build: each is "1,2", or "" when it uses nothing.
 func jobs(uses ...string) (all []record.JobSpec) {
 	for i, text := range uses {
 		j := record.JobSpec{Package: fmt.Sprintf("p%d", i+1), Inputs: fmt.Sprintf("sha256:%064d", i+1)}
@@ -299,7 +275,6 @@ func jobs(uses ...string) (all []record.JobSpec) {
 
 // submit queues a group, and returns its id. Nothing is reused unless a test is about that.
 func (w *world) submit(name string, jobs []record.JobSpec, more ...func(*build.Submit)) string {
-	w.Helper()
 	s := build.Submit{Triggered: record.Triggered{Name: name, NoReuse: true, MaxLost: 3}, Places: amd64, Jobs: jobs}
 	for _, change := range more {
 		change(&s)
@@ -308,14 +283,10 @@ func (w *world) submit(name string, jobs []record.JobSpec, more ...func(*build.S
 }
 
 func (w *world) do(c build.Command) []deploylog.Event {
-	w.Helper()
-	events, err := w.builds.Command(context.Background(), c)
-	require.NoError(w, err)
-	return events
+	return must.Get(w.builds.Command(context.Background(), c))(w)
 }
 
 func (w *world) events() (all []deploylog.Event) {
-	w.Helper()
 	for e, err := range w.log.Read(context.Background(), deploylog.Filter{}) {
 		require.NoError(w, err)
 		all = append(all, e)
@@ -325,7 +296,6 @@ func (w *world) events() (all []deploylog.Event) {
 
 // story are the events of a group in the log, as "EVENT" or "EVENT JOB".
 func (w *world) story(id string) (story []string) {
-	w.Helper()
 	for _, e := range w.events() {
 		if e.Deployment != id {
 			continue
@@ -340,7 +310,6 @@ func (w *world) story(id string) (story []string) {
 }
 
 func (w *world) state(id string) (state transition.Group) {
-	w.Helper()
 	require.NoError(w, w.builds.Follow(context.Background(), 0))
 	require.NoError(w, w.builds.State(func(s *build.State) error {
 		r, err := s.Report(id)
@@ -351,26 +320,18 @@ func (w *world) state(id string) (state transition.Group) {
 }
 
 func (w *world) wantState(id string, want transition.Group) {
-	w.Helper()
 	assert.Equal(w, want, w.state(id), "group %s", id)
 }
 
-// untilIdle runs a dispatcher until it is idle.
 func (w *world) untilIdle() {
-	w.Helper()
 	o := w.options
 	o.UntilIdle = true
 	require.NoError(w, builds.NewController(o).Run(context.Background()))
 }
 
 // completes runs a dispatcher until it is idle, and fails unless a group is complete then.
-func (w *world) completes(id string) {
-	w.Helper()
-	w.untilIdle()
-	w.wantState(id, transition.Complete)
-}
+func (w *world) completes(id string) { w.untilIdle(); w.wantState(id, transition.Complete) }
 
-// dispatcher is one at work.
 type dispatcher struct {
 	w     *world
 	stop  chan struct{}
@@ -390,26 +351,14 @@ func (w *world) start() *dispatcher {
 	return d
 }
 
-// end stops the dispatcher and waits until it has ended.
 func (d *dispatcher) end() {
-	d.w.Helper()
 	close(d.stop)
 	assert.NoError(d.w, <-d.ended)
 	d.kill()
 }
 
-// completes fails unless a group is complete, and ends the dispatcher.
-func (d *dispatcher) completes(id string) {
-	d.w.Helper()
-	d.w.wantState(id, transition.Complete)
-	d.end()
-}
-
-// die kills the dispatcher: nothing that it had begun is recorded.
-func (d *dispatcher) die() {
-	d.kill()
-	<-d.ended
-}
+func (d *dispatcher) completes(id string) { d.w.wantState(id, transition.Complete); d.end() }
+func (d *dispatcher) die()                { d.kill(); <-d.ended }
 
 // wait lets so much time pass, and everything happen that then does.
 func wait(d time.Duration) { reconciletest.Wait(d) }

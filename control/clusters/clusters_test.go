@@ -41,14 +41,8 @@ func newObserver(t *testing.T, of map[string]*apitest.Server) *observer {
 		Go: func(job func(context.Context) func()) func() {
 			ctx, end := context.WithCancel(t.Context())
 			ended := make(chan struct{})
-			go func() {
-				job(ctx)
-				close(ended)
-			}()
-			return func() {
-				end()
-				<-ended
-			}
+			go func() { job(ctx); close(ended) }()
+			return func() { end(); <-ended }
 		},
 	})
 	return o
@@ -73,9 +67,7 @@ func (o *observer) sees(place, want string) {
 	}
 }
 
-// watches wants so many clusters to be watched, by so many watches.
 func (o *observer) watches(clusters, watches int) {
-	o.Helper()
 	c, w := o.watched.Watched()
 	assert.Equal(o, [2]int{clusters, watches}, [2]int{c, w})
 }

@@ -40,12 +40,10 @@ func (w *written) writes(after time.Duration, object map[string]any) {
 
 // observed runs a test whose stage is one object.
 func observed(t *testing.T, of object.Object, settle time.Duration, test func(w *written)) {
-	t.Helper()
 	observedStage(t, clusters.Stage{Objects: []object.Object{of}, Settle: settle}, test)
 }
 
 func observedStage(t *testing.T, of clusters.Stage, test func(w *written)) {
-	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		w := &written{T: t, began: time.Now()}
 		var o *clusters.Observed
@@ -76,7 +74,6 @@ func observedStage(t *testing.T, of clusters.Stage, test func(w *written)) {
 
 // tells wants the stage to have been told to run this since the last time, and nothing else.
 func (w *written) tells(want ...string) {
-	w.Helper()
 	synctest.Wait()
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -120,8 +117,7 @@ func TestAnObjectIsWellWhenNobodyWritesItForTheSettleTime(t *testing.T) {
 	})
 }
 
-// That a stage is less than it was is told at once, however short that is; that it is as it was, after a
-// pause.
+// That a stage is less than it was is told at once, however short that is; that it is as it was, after a pause.
 func TestWhatIsWorseIsToldAtOnce(t *testing.T) {
 	observed(t, shop, 0, func(w *written) {
 		const is = "dev/flux/Kustomization/shop="

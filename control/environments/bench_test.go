@@ -22,6 +22,7 @@ import (
 	"github.com/deployster-go/deployster/environment"
 	"github.com/deployster-go/deployster/environment/record"
 	"github.com/deployster-go/deployster/environment/tasks"
+	"github.com/deployster-go/deployster/internal/must"
 )
 
 // crowd is very many environments, whose tasks are always well.
@@ -35,11 +36,9 @@ type crowd struct {
 func (c *crowd) Start(context.Context, tasks.Task) (tasks.ProbeResult, error) {
 	return tasks.ProbeResult{Health: tasks.Healthy}, nil
 }
-func (*crowd) Check(context.Context, tasks.Task) error { return nil }
-
+func (*crowd) Check(context.Context, tasks.Task) error                { return nil }
 func (*crowd) Verify(context.Context, environment.Verification) error { return nil }
-
-func (c *crowd) Terminate(context.Context, tasks.Task) error { return nil }
+func (c *crowd) Terminate(context.Context, tasks.Task) error          { return nil }
 func (c *crowd) Observe(context.Context, tasks.Task) tasks.ProbeResult {
 	c.probes.Add(1)
 	return tasks.ProbeResult{Health: tasks.Healthy}
@@ -53,8 +52,6 @@ func (c *crowd) Known(string) bool                             { return true }
 func (c *crowd) Recorded(e deploylog.Event)                    { c.recorded(e) }
 func (c *crowd) Notice(text string)                            { c.Error(text) }
 
-// newCrowd has n environments of 10 of 2000 hosts, deployed at some time each, and
-// active if they are to be.
 func newCrowd(b *testing.B, store logtest.Store, n int, active bool, at func(i int) time.Time) *crowd {
 	c := &crowd{world: newWorld(b, store), hosts: map[string][]string{}, recorded: func(deploylog.Event) {}}
 	c.options.Tasks, c.options.Inventory, c.options.Observer = c, c, c
@@ -64,9 +61,7 @@ func newCrowd(b *testing.B, store logtest.Store, n int, active bool, at func(i i
 		if len(batch) <= most {
 			return
 		}
-		if _, err := c.log.Append(context.Background(), batch...); err != nil {
-			b.Fatal(err)
-		}
+		must.Get(c.log.Append(context.Background(), batch...))(b)
 		batch = nil
 	}
 	for i := range n {
@@ -104,10 +99,7 @@ func (c *crowd) run() (end func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() { ended <- environments.NewController(c.options).Run(ctx) }()
-	return func() {
-		cancel()
-		<-ended
-	}
+	return func() { cancel(); <-ended }
 }
 
 func report(b *testing.B, what string, late []time.Duration) {
@@ -194,15 +186,10 @@ type cluster struct {
 }
 
 func newCluster(b *testing.B) *cluster {
-	b.Helper()
-	must := func(err error) {
-		require.NoError(b, err)
-	}
+	must := func(err error) { require.NoError(b, err) }
 	server, err := pgtest.New()
 	must(err)
-	b.Cleanup(func() {
-		assert.NoError(b, server.Remove())
-	})
+	b.Cleanup(func() { assert.NoError(b, server.Remove()) })
 	must(server.Start())
 	url := server.URL("shared")
 	sql, err := pgx.Connect(b.Context(), strings.Replace(url, "schema=", "search_path=", 1))
@@ -211,10 +198,8 @@ func newCluster(b *testing.B) *cluster {
 	return &cluster{b, url, sql}
 }
 
-// open opens the log, as a server on another machine does.
 func (c *cluster) open() deploylog.Log {
-	log, err := postgres.Open(context.Background(), c.url, postgres.Options{})
-	require.NoError(c, err)
+	log := must.Get(postgres.Open(context.Background(), c.url, postgres.Options{}))(c)
 	c.Cleanup(func() { _ = log.Close() })
 	return log
 }
@@ -244,10 +229,9 @@ func (c *cluster) until(controllers, all int, settled time.Duration) (since time
 	}
 }
 
-// Three controllers, as servers on three machines, share 10,000 environments in PostgreSQL. Another
-// process tells something of one of them, and whoever controls it decides. The third joins when the
-// two others control all, and they hand over its part; in the end one dies, and the two others take
-// over what it controlled.
+// Three controllers, as servers on three machines, share 10,000 environments in PostgreSQL. Another process tells
+// something of one of them, and whoever controls it decides. The third joins when the two others control all, and they
+// hand over its part; in the end one dies, and the two others take over what it controlled.
 func BenchmarkThreeControllersDecide(b *testing.B) {
 	const many = 10_000
 	now := time.Now()

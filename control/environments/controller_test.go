@@ -21,7 +21,6 @@ import (
 	"github.com/deployster-go/deployster/runner"
 )
 
-// What cannot be started on a host must not be stopped for, and is checked again.
 func TestNothingIsStoppedForATaskThatCannotBeStarted(t *testing.T) {
 	inWorld(t, func(w *world) {
 		w.active("web", "a", "b", "c")
@@ -71,13 +70,11 @@ func TestHostsComeAndGo(t *testing.T) {
 		w.deployed(daemon("web"), "a", "b", "c")
 		w.start()
 		wait(time.Minute)
-
 		w.inventory("rest", "a") // it leaves, and is still there
 		w.inventory("web", "b", "c", "d")
 		wait(2 * time.Second)
 		w.wantRunning("b web:1", "c web:1", "d web:1")
 		w.wantRows("web", "1 Active 3 3")
-
 		w.inventory("web", "c", "d") // b is lost
 		wait(2 * time.Second)
 		w.wantRunning("b web:1", "c web:1", "d web:1")
@@ -85,7 +82,6 @@ func TestHostsComeAndGo(t *testing.T) {
 		probes := w.probesOf("b web:1")
 		wait(time.Hour)
 		assert.Equal(t, probes, w.probesOf("b web:1"), "a lost host is asked")
-
 		w.inventory("rest", "a", "b") // it is back, and is cleaned
 		wait(2 * time.Minute)
 		w.wantRunning("c web:1", "d web:1")
@@ -228,7 +224,6 @@ func TestWhatSomebodyElseRecordedIsRead(t *testing.T) {
 	})
 }
 
-// An observer may give commands: no lock is held while it is notified.
 func TestAnObserverMayGiveCommands(t *testing.T) {
 	inWorld(t, func(w *world) {
 		w.deployed(daemon("web"), "a")
@@ -253,8 +248,7 @@ func (s stiff) Start(ctx context.Context, t tasks.Task) (tasks.ProbeResult, erro
 	return s.worker.Start(ctx, t)
 }
 
-// What hangs is ended when it should have been healthy: a rollback does not wait
-// for it without end.
+// What hangs is ended when it should have been healthy: a rollback does not wait for it without end.
 func TestAStartThatHangsIsEnded(t *testing.T) {
 	inWorld(t, func(w *world) {
 		w.active("web", "a", "b")

@@ -71,8 +71,7 @@ type calling struct {
 	since time.Time
 }
 
-// grace is how long a controller may take to see that something is called differently: it
-// looks each second.
+// grace is how long a controller may take to see that something is called differently: it looks each second.
 const grace = 2 * time.Second
 
 // lately are the names that something had at a time, or within the grace before it.
@@ -91,11 +90,7 @@ func (c *checkout) Identity() string {
 	return c.called[len(c.called)-1].name
 }
 
-func (c *checkout) Version() int {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.version
-}
+func (c *checkout) Version() int { c.mu.Lock(); defer c.mu.Unlock(); return c.version }
 
 func (c *checkout) Selected(string) ([]string, error) {
 	c.mu.Lock()
@@ -105,7 +100,6 @@ func (c *checkout) Selected(string) ([]string, error) {
 
 func (c *checkout) Known(host string) bool { return strings.HasPrefix(host, c.letter) }
 
-// change changes the inventory.
 func (c *checkout) change(do func()) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -113,13 +107,11 @@ func (c *checkout) change(do func()) {
 	do()
 }
 
-// call gives the inventory another name.
 func (c *checkout) call(name string) {
 	c.change(func() { c.called = append(c.called, calling{name, time.Now()}) })
 }
 
-// twoInventories are two checkouts on one log, and an environment that is bound to the
-// inventory of one of them, or to none.
+// twoInventories are two checkouts on one log, and an environment that is bound to the inventory of one of them, or to none.
 type twoInventories struct {
 	*world
 	*rand.Rand
@@ -180,7 +172,6 @@ func (s *twoInventories) start(c *checkout) {
 	c.at = s.startWith(o)
 }
 
-// end ends the controller of a checkout, as a person does or as a kill does.
 func (s *twoInventories) end(c *checkout) {
 	if s.IntN(2) == 0 {
 		c.at.die()
@@ -190,7 +181,6 @@ func (s *twoInventories) end(c *checkout) {
 	c.at = nil
 }
 
-// wanted is the next definition.
 func (s *twoInventories) wanted() *definition.Definition {
 	all := budget.Budget{Count: 100}
 	d := daemon("web", image(fmt.Sprint(s.revisions)))
@@ -198,7 +188,6 @@ func (s *twoInventories) wanted() *definition.Definition {
 	return d
 }
 
-// deploy makes a revision for the inventory of a checkout, and deploys it.
 func (s *twoInventories) deploy(c *checkout) {
 	s.revisions++
 	s.binds.Lock()
@@ -212,12 +201,8 @@ func (s *twoInventories) deploy(c *checkout) {
 	s.do("web", environment.Deploy{Revision: s.revisions, Hosts: c.selected(), Inventory: c.Identity()})
 }
 
-func (c *checkout) selected() []string {
-	hosts, _ := c.Selected("")
-	return hosts
-}
+func (c *checkout) selected() []string { hosts, _ := c.Selected(""); return hosts }
 
-// act does one of the things that people do.
 func (s *twoInventories) act() {
 	c := s.of[[]string{"a", "b"}[s.IntN(2)]]
 	switch s.IntN(8) {
@@ -241,8 +226,7 @@ func (s *twoInventories) act() {
 	}
 }
 
-// moved goes through the events at the end, and wants hosts to join and tasks to begin by
-// whom the environment is bound to.
+// moved goes through the events at the end, and wants hosts to join and tasks to begin by whom the environment is bound to.
 func (s *twoInventories) moved() {
 	for _, e := range s.events() {
 		if e.Name != record.HostsChanged && e.Name != record.TaskStarted && e.Name != record.TaskTerminating {
@@ -260,9 +244,8 @@ func (s *twoInventories) moved() {
 	}
 }
 
-// Two controllers, each with an inventory of its own, come and go, while an environment is
-// bound to one or the other and inventories are renamed: who has another inventory changes no
-// hosts, and does nothing to a task.
+// Two controllers, each with an inventory of its own, come and go, while an environment is bound to one or the other
+// and inventories are renamed: who has another inventory changes no hosts, and does nothing to a task.
 func TestNobodyWithAnotherInventoryDoesAnythingOfAnEnvironment(t *testing.T) {
 	worked, changes := map[string]int{}, map[string]int{}
 	seeds := ringtest.Cases(20, 200)
@@ -305,9 +288,7 @@ func (s *twoInventories) settle() {
 	s.deploy(s.of["b"])
 	wait(10 * time.Minute)
 	for _, host := range s.of["b"].selected() {
-		if want := fmt.Sprintf("%s web:%d", host, s.revisions); !slices.Contains(s.running(), want) {
-			s.Errorf("there are %q, and not %q", s.running(), want)
-		}
+		assert.Contains(s, s.running(), fmt.Sprintf("%s web:%d", host, s.revisions), "there")
 	}
 	for _, c := range s.of {
 		c.at.end()

@@ -57,8 +57,6 @@ func TestWhatAnotherEnvironmentMakesOnAHostIsRefused(t *testing.T) {
 	})
 }
 
-// A rollback must not have to wait for another environment: it leaves out the hosts on which
-// that makes what the earlier revision would make, and what it has there leaves.
 func TestARollbackLeavesOutHostsThatAnotherEnvironmentHas(t *testing.T) {
 	inWorld(t, func(w *world) {
 		w.containers()
@@ -84,10 +82,7 @@ func TestARollbackLeavesOutHostsThatAnotherEnvironmentHas(t *testing.T) {
 // Nor does a rollback that nobody asks for take a host that another environment has; where all
 // would be, or more than may leave at once, it is left to a person.
 func TestAnAutomaticRollbackTakesNoHostOfAnotherEnvironment(t *testing.T) {
-	auto := func(d *definition.Definition) {
-		verified(d)
-		d.Deployment.AutoRollback = true
-	}
+	auto := func(d *definition.Definition) { verified(d); d.Deployment.AutoRollback = true }
 	elsewhere := func(d *definition.Definition) { d.InstanceGroup.Query = "elsewhere" }
 	for name, tc := range map[string]struct {
 		prod, all []string
@@ -125,7 +120,6 @@ func TestAnAutomaticRollbackTakesNoHostOfAnotherEnvironment(t *testing.T) {
 	}
 }
 
-// Where so many hosts would leave that it keeps them, it would be on those that are another's.
 func TestARollbackThatWouldKeepHostsOfAnotherEnvironmentIsRefused(t *testing.T) {
 	inWorld(t, func(w *world) {
 		w.containers()
@@ -142,8 +136,7 @@ func TestARollbackThatWouldKeepHostsOfAnotherEnvironmentIsRefused(t *testing.T) 
 	})
 }
 
-// Nothing is left out of what was never deployed, or is to be on other hosts: whoever wants that
-// has asked for all of them.
+// Nothing is left out of what was never deployed, or is to be on other hosts: whoever wants that has asked for all of them.
 func TestAFirstDeploymentLeavesNoHostToAnotherEnvironment(t *testing.T) {
 	inWorld(t, func(w *world) {
 		w.containers()
@@ -182,7 +175,6 @@ func TestAHostThatAnotherEnvironmentHasIsLeftOutUntilItIsFree(t *testing.T) {
 	})
 }
 
-// Of two that would have the same new host, one has it.
 func TestANewHostOfTwoEnvironmentsIsOneOfThem(t *testing.T) {
 	inWorld(t, func(w *world) {
 		w.deployEach(map[string]string{"prod": "a", "all": "c"}, agent)
@@ -278,7 +270,6 @@ func TestWhatAnotherEnvironmentHasTakenIsNotCleaned(t *testing.T) {
 	})
 }
 
-// Who confirms that hosts leave gets no host that another environment has.
 func TestAConfirmationTakesNoHostOfAnotherEnvironment(t *testing.T) {
 	inWorld(t, func(w *world) {
 		w.containers()
@@ -294,7 +285,6 @@ func TestAConfirmationTakesNoHostOfAnotherEnvironment(t *testing.T) {
 	})
 }
 
-// Who restarts an environment gets no host that another environment has.
 func TestARestartTakesNoHostOfAnotherEnvironment(t *testing.T) {
 	inWorld(t, func(w *world) {
 		w.containers()
@@ -318,10 +308,7 @@ func TestWhatWasLeftIsTakenOverWhereItIsTheSame(t *testing.T) {
 		w.untilIdle()
 		w.create(daemon("new", agent), "e")
 		from := environment.AdoptFrom{From: "old", Revision: 1, Hosts: []string{"a", "b", "c"}}
-		refused := func(c environment.AdoptFrom, want string) {
-			t.Helper()
-			assert.ErrorContains(t, w.command("new", c), want)
-		}
+		refused := func(c environment.AdoptFrom, want string) { assert.ErrorContains(t, w.command("new", c), want) }
 		refused(from, "old is not deleted")
 		w.do("old", environment.Delete{})
 		refused(environment.AdoptFrom{From: "new", Revision: 1}, "no such environment")
@@ -348,16 +335,13 @@ func TestWhatWasLeftIsTakenOverWhereItIsTheSame(t *testing.T) {
 		w.do("old", environment.Clean{})
 		w.untilIdle()
 		for _, e := range w.events() {
-			if e.Name == record.TaskTerminating && e.Target != "task/old/1/d" {
-				t.Errorf("%s is terminated", e.Target)
-			}
+			assert.True(t, e.Name != record.TaskTerminating || e.Target == "task/old/1/d", "%s is terminated", e.Target)
 		}
 		assert.ErrorContains(t, w.command("own", environment.AdoptFrom{From: "old", Revision: 1, Hosts: []string{"a"}}), "nothing to take over")
 	})
 }
 
-// A task that makes more than what is to be taken over is not the same: the rest would be
-// nobody's.
+// A task that makes more than what is to be taken over is not the same: the rest would be nobody's.
 func TestWhatMakesMoreIsNotTakenOver(t *testing.T) {
 	inWorld(t, func(w *world) {
 		w.makes = func(t tasks.Task) (things []tasks.Thing) {
@@ -374,8 +358,6 @@ func TestWhatMakesMoreIsNotTakenOver(t *testing.T) {
 	})
 }
 
-// A host that has joined two environments is left to the first, and the rest of the second
-// goes on.
 func TestAHostThatJoinsTwoEnvironmentsHoldsNeither(t *testing.T) {
 	inWorld(t, func(w *world) {
 		w.containers()

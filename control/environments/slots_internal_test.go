@@ -5,6 +5,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+
 	"github.com/deployster-go/deployster/deploylog"
 )
 
@@ -22,8 +24,6 @@ func TestSlotsOfTasksAreSpread(t *testing.T) {
 			}
 			times[at] = true
 		}
-		if len(times) != want {
-			t.Errorf("every %s: at %d times, want %d", every, len(times), want)
-		}
+		assert.Len(t, times, want, "every %s: at", every)
 	}
 }

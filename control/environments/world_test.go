@@ -12,18 +12,21 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/deployster-go/deployster/control/environments"
 	"github.com/deployster-go/deployster/control/reconcile"
 	"github.com/deployster-go/deployster/control/reconcile/reconciletest"
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/deploylog/logtest"
 	"github.com/deployster-go/deployster/environment"
+	"github.com/deployster-go/deployster/environment/definition"
 	"github.com/deployster-go/deployster/environment/tasks"
 )
 
-// world is hosts with tasks on them, and a log on which controllers keep those as
-// environments want them, in a time of its own, which passes when nothing else
-// happens.
+// world is hosts with tasks on them, and a log on which controllers keep those as environments want them, in a time of
+// its own, which passes when nothing else happens.
 type world struct {
 	testing.TB
 	open         logtest.Store // the log, as another process does
@@ -65,9 +68,7 @@ type worker struct {
 	controller string
 }
 
-// inWorld runs a test in a world, whose controllers are ended after it.
 func inWorld(t *testing.T, test func(*world)) {
-	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, reconciletest.InMemory(t))
 		test(w)
@@ -93,8 +94,7 @@ func newWorld(t testing.TB, store logtest.Store) *world {
 
 func nameOf(t tasks.Task) string { return fmt.Sprintf("%s:%d", t.Environment, t.Revision) }
 
-// act does something to a host, and checks that only one controller does that for
-// the environment.
+// act does something to a host, and checks that only one controller does that for the environment.
 func (k worker) act(what string, t tasks.Task, do func(on map[string]tasks.ProbeResult)) error {
 	w := k.world
 	w.mu.Lock()
@@ -104,9 +104,7 @@ func (k worker) act(what string, t tasks.Task, do func(on map[string]tasks.Probe
 		w.acting[t.Environment] = acting
 	}
 	acting[k.controller]++
-	if len(acting) > 1 {
-		w.Errorf("controllers act at once for %s: %v", t.Environment, acting)
-	}
+	assert.LessOrEqual(w, len(acting), 1, "controllers act at once for %s: %v", t.Environment, acting)
 	w.acts = append(w.acts, strings.Join([]string{what, t.Host, nameOf(t)}, " "))
 	working := w.working
 	w.mu.Unlock()
@@ -155,7 +153,6 @@ func (w *world) measure() {
 	w.doubled, w.least = max(w.doubled, doubled), min(w.least, healthy)
 }
 
-// Start implements environments.Tasks.
 func (k worker) Start(ctx context.Context, t tasks.Task) (tasks.ProbeResult, error) {
 	err := k.act("start", t, func(on map[string]tasks.ProbeResult) {
 		on[nameOf(t)] = tasks.ProbeResult{Health: tasks.Healthy}
@@ -166,7 +163,6 @@ func (k worker) Start(ctx context.Context, t tasks.Task) (tasks.ProbeResult, err
 	return k.see(t), err
 }
 
-// Check implements environments.Tasks.
 func (k worker) Check(_ context.Context, t tasks.Task) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -177,7 +173,6 @@ func (k worker) Check(_ context.Context, t tasks.Task) error {
 	return nil
 }
 
-// Verify implements environments.Tasks.
 func (k worker) Verify(ctx context.Context, v environment.Verification) error {
 	k.mu.Lock()
 	verify := k.verify
@@ -188,12 +183,10 @@ func (k worker) Verify(ctx context.Context, v environment.Verification) error {
 	return verify(ctx, v)
 }
 
-// Terminate implements environments.Tasks.
 func (k worker) Terminate(_ context.Context, t tasks.Task) error {
 	return k.act("stop", t, func(on map[string]tasks.ProbeResult) { delete(on, nameOf(t)) })
 }
 
-// Observe implements environments.Tasks.
 func (k worker) Observe(ctx context.Context, t tasks.Task) tasks.ProbeResult {
 	k.mu.Lock()
 	k.probes[t.Host+" "+nameOf(t)]++
@@ -217,7 +210,6 @@ func (w *world) see(t tasks.Task) tasks.ProbeResult {
 	return tasks.ProbeResult{Health: tasks.Unhealthy, Detail: "it is not there"}
 }
 
-// Things implements environments.Tasks.
 func (w *world) Things(t tasks.Task) []tasks.Thing {
 	w.mu.Lock()
 	makes := w.makes
@@ -228,7 +220,6 @@ func (w *world) Things(t tasks.Task) []tasks.Thing {
 	return makes(t)
 }
 
-// Watch implements environments.Tasks.
 func (k worker) Watch(ctx context.Context, host string, changed func()) {
 	watch := k.controller + " " + host
 	k.set(func() {
@@ -238,26 +229,18 @@ func (k worker) Watch(ctx context.Context, host string, changed func()) {
 		k.watched[watch], k.changed[host] = true, changed
 	})
 	<-ctx.Done()
-	k.set(func() {
-		delete(k.changed, host)
-		delete(k.watched, watch)
-	})
+	k.set(func() { delete(k.changed, host); delete(k.watched, watch) })
 }
 
-// Version implements environments.Inventory.
-func (w *world) Version() int { return under(w, func() int { return w.version }) }
-
-// Identity implements environments.Inventory.
+func (w *world) Version() int     { return under(w, func() int { return w.version }) }
 func (w *world) Identity() string { return under(w, func() string { return w.identity }) }
 
-// Selected implements environments.Inventory.
 func (w *world) Selected(query string) ([]string, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return slices.Clone(w.queries[query]), w.trouble
 }
 
-// Known implements environments.Inventory.
 func (w *world) Known(host string) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -269,15 +252,12 @@ func (w *world) Known(host string) bool {
 	return false
 }
 
-// Attribute implements environments.Inventory.
 func (w *world) Attribute(host, name string) string {
 	return under(w, func() string { return w.attributes[host+"."+name] })
 }
 
-// Slots implements environments.Inventory.
 func (w *world) Slots(string) int { return under(w, func() int { return w.slots }) }
 
-// Recorded implements environments.Observer.
 func (w *world) Recorded(e deploylog.Event) {
 	w.notify("%s %s", e.Name, e.Target)
 	if w.recorded != nil {
@@ -285,7 +265,6 @@ func (w *world) Recorded(e deploylog.Event) {
 	}
 }
 
-// Notice implements environments.Observer.
 func (w *world) Notice(text string) { w.notify("notice: %s", text) }
 
 func (w *world) notify(format string, values ...any) {
@@ -305,21 +284,9 @@ func (w *world) notices(text string) (all []string) {
 	return all
 }
 
-// under is something of the world as it is now.
-func under[T any](w *world, get func() T) T {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return get()
-}
+func under[T any](w *world, get func() T) T { w.mu.Lock(); defer w.mu.Unlock(); return get() }
+func (w *world) set(change func())          { w.mu.Lock(); defer w.mu.Unlock(); change() }
 
-// set changes how the world is.
-func (w *world) set(change func()) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	change()
-}
-
-// inventory has a query select other hosts from now on.
 func (w *world) inventory(query string, hosts ...string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -327,7 +294,6 @@ func (w *world) inventory(query string, hosts ...string) {
 	w.queries[query] = hosts
 }
 
-// becomes makes a task be in another way, of which nobody is notified.
 func (w *world) becomes(host, task string, health tasks.Health) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -346,8 +312,7 @@ func (w *world) hint(host string) {
 }
 
 func (w *world) probesOf(task string) int { return under(w, func() int { return w.probes[task] }) }
-
-func (w *world) hasDone() []string { return under(w, func() []string { return slices.Clone(w.acts) }) }
+func (w *world) hasDone() []string        { return under(w, func() []string { return slices.Clone(w.acts) }) }
 
 // running are the tasks of the hosts, "HOST NAME:REVISION" sorted.
 func (w *world) running() (all []string) {
@@ -371,3 +336,222 @@ func (w *world) wantRunning(want ...string) {
 
 // wait lets so much time pass, and everything happen that then does.
 func wait(d time.Duration) { reconciletest.Wait(d) }
+
+func daemon(name string, configure ...func(*definition.Definition)) *definition.Definition {
+	d := &definition.Definition{
+		Name: name, Type: definition.Daemon, Task: definition.TaskSpec{Manifest: name + ".yaml"}, InstanceGroup: definition.InstanceGroup{Query: name},
+		Deployment: definition.Configuration{
+			Method: definition.Replace, MinHealthyPercent: 50, MaxOver: 1, Drift: definition.RepairDrift,
+			HealthyDeadline: definition.Duration(5 * time.Minute), ProgressDeadline: definition.Duration(10 * time.Minute),
+		},
+	}
+	for _, c := range configure {
+		c(d)
+	}
+	return d
+}
+
+func surge(d *definition.Definition) {
+	d.Deployment.Method, d.Deployment.MinHealthyPercent = definition.Surge, 100
+}
+
+func image(tag string) func(*definition.Definition) {
+	return func(d *definition.Definition) { d.Task.Vars = map[string]any{"image": tag} }
+}
+
+func agent(d *definition.Definition) { d.Task.Manifest = "agent.yaml" }
+
+func (w *world) command(name string, c environment.Command, hosts ...string) error {
+	_, err := w.environments.Command(context.Background(), name, c, hosts...)
+	return err
+}
+
+func (w *world) do(name string, c environment.Command) { require.NoError(w, w.command(name, c)) }
+
+func (w *world) create(d *definition.Definition, hosts ...string) {
+	w.inventory(d.InstanceGroup.Query, hosts...)
+	w.do(d.Name, environment.Create{Definition: d})
+}
+
+func (w *world) deploy(name string, revision int) {
+	w.do(name, environment.Deploy{Revision: revision, Hosts: w.selects(name, revision)})
+}
+
+// deployed is an environment whose first revision is to be brought to these hosts.
+func (w *world) deployed(d *definition.Definition, hosts ...string) {
+	w.create(d, hosts...)
+	w.deploy(d.Name, 1)
+}
+
+// redeployed makes the next revision, and deploys it.
+func (w *world) redeployed(base int, d *definition.Definition) {
+	w.update(base, d)
+	w.deploy(d.Name, base+1)
+}
+
+func (w *world) deployEach(hosts map[string]string, configure ...func(*definition.Definition)) {
+	for name, host := range hosts {
+		w.deployed(daemon(name, configure...), host)
+	}
+}
+
+func (w *world) active(name string, hosts ...string) {
+	w.deployed(daemon(name), hosts...)
+	w.untilIdle()
+}
+
+func (w *world) rollback(name string, revision int) {
+	w.do(name, environment.Rollback{Revision: revision, Hosts: w.selects(name, revision)})
+}
+
+func (w *world) selects(name string, revision int) (hosts []string) {
+	w.follow()
+	_ = w.environments.Ask(name, func(s *environment.State) error {
+		r, _ := s.Revision(revision)
+		hosts, _ = w.Selected(r.Definition.InstanceGroup.Query)
+		return nil
+	})
+	return hosts
+}
+
+// update makes the next revision of what a definition says now.
+func (w *world) update(base int, d *definition.Definition) {
+	w.do(d.Name, environment.Update{Base: base, Definition: d})
+}
+
+func (w *world) follow() { require.NoError(w, w.environments.Follow(context.Background(), 0)) }
+
+// wantRows compares the seed's table, "1 Active 2 2; 2 Created 0 0".
+func (w *world) wantRows(name, want string) {
+	w.Helper()
+	w.follow()
+	var rows []string
+	_ = w.environments.Ask(name, func(s *environment.State) error {
+		for _, r := range s.Report().Rows {
+			rows = append(rows, fmt.Sprintf("%d %s %d %d", r.Revision, r.Status, r.Desired, r.Current))
+		}
+		return nil
+	})
+	if got := strings.Join(rows, "; "); got != want {
+		w.Errorf("%s is %q, not %q; the log tells\n%s", name, got, want, strings.Join(w.story(), "\n"))
+	}
+}
+
+func (w *world) events() (all []deploylog.Event) {
+	for e, err := range w.log.Read(context.Background(), deploylog.Filter{}) {
+		require.NoError(w, err)
+		all = append(all, e)
+	}
+	return all
+}
+
+// story are the events as "TIME EVENT TARGET", with what went wrong.
+func (w *world) story() (story []string) {
+	for _, e := range w.events() {
+		story = append(story, fmt.Sprintf("%s %s %s %d %s", e.CreatedAt.Format("15:04:05.000"), e.Name, e.Target, e.Attempt, e.Data))
+	}
+	return story
+}
+
+func (w *world) when(name string, n int) time.Time {
+	w.Helper()
+	for _, e := range w.events() {
+		if e.Name == name {
+			if n--; n == 0 {
+				return e.CreatedAt
+			}
+		}
+	}
+	w.Fatalf("there is no such %s in\n%s", name, strings.Join(w.story(), "\n"))
+	return time.Time{}
+}
+
+func (w *world) count(name string) (n int) {
+	for _, e := range w.events() {
+		if e.Name == name {
+			n++
+		}
+	}
+	return n
+}
+
+func (w *world) wantCount(want int, names ...string) {
+	w.Helper()
+	for _, name := range names {
+		if got := w.count(name); got != want {
+			w.Errorf("%d events %s, not %d; the log tells\n%s", got, name, want, strings.Join(w.story(), "\n"))
+		}
+	}
+}
+
+func (w *world) wantNotice(words string) {
+	got := w.notices("notice")
+	assert.True(w, len(got) == 1 && strings.Contains(got[0], words), "notified %q", got)
+}
+
+func (w *world) slowly(d time.Duration) {
+	w.set(func() { w.working = func(tasks.Task) error { <-time.After(d); return nil } })
+}
+
+func (w *world) untilIdle() {
+	o := w.options
+	o.UntilIdle = true
+	require.NoError(w, environments.NewController(o).Run(context.Background()))
+}
+
+// running is a controller at work.
+type running struct {
+	w     *world
+	stop  chan struct{}
+	kill  context.CancelCauseFunc
+	ended chan error
+}
+
+func (w *world) start() *running { return w.startWith(w.options) }
+
+func (w *world) startWith(o environments.Options) *running {
+	ctx, kill := context.WithCancelCause(context.Background())
+	r := &running{w: w, stop: make(chan struct{}), kill: kill, ended: make(chan error, 1)}
+	o.Drain = r.stop
+	c := environments.NewController(o)
+	w.controllers = append(w.controllers, r)
+	go func() { r.ended <- c.Run(ctx) }()
+	synctest.Wait()
+	return r
+}
+
+func (w *world) within(scope *reconcile.Scope) *running {
+	o := w.options
+	o.Scope = scope
+	return w.startWith(o)
+}
+
+// another starts a controller as another process does, of some environments or, without names, of all.
+func (w *world) another(controller string, names ...string) *running {
+	o := w.options
+	o.Log, o.Tasks, o.Scope = w.open(), worker{w, controller}, reconcile.Of(names...)
+	return w.startWith(o)
+}
+
+// end stops the controller and waits until it has ended, and watches nothing any more.
+func (r *running) end() {
+	close(r.stop)
+	assert.NoError(r.w, <-r.ended)
+	synctest.Wait()
+	if r.over(); len(r.w.controllers) == 0 {
+		assert.Empty(r.w, r.w.watched)
+	}
+	r.kill(nil)
+}
+
+func (r *running) over() {
+	r.w.controllers = slices.DeleteFunc(r.w.controllers, func(other *running) bool { return other == r })
+}
+
+var errKilled = errors.New("killed")
+
+func (r *running) die() {
+	r.kill(errKilled)
+	r.over()
+	assert.ErrorIs(r.w, <-r.ended, errKilled)
+}

@@ -23,6 +23,7 @@ import (
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/deploylog/sqlite"
 	"github.com/deployster-go/deployster/internal/artifacts"
+	"github.com/deployster-go/deployster/internal/must"
 	"github.com/deployster-go/deployster/internal/objects"
 	"github.com/deployster-go/deployster/internal/protected"
 )
@@ -39,16 +40,13 @@ type place struct {
 func newPlace(t *testing.T) *place {
 	p := &place{T: t, dir: filepath.Join(t.TempDir(), ".deployster"), now: time.Now()}
 	require.NoError(t, os.MkdirAll(filepath.Join(p.dir, "work"), 0o700))
-	log, err := sqlite.Open(t.Context(), filepath.Join(p.dir, "deployments.db"), sqlite.Options{})
-	require.NoError(t, err)
+	log := must.Get(sqlite.Open(t.Context(), filepath.Join(p.dir, "deployments.db"), sqlite.Options{}))(t)
 	t.Cleanup(func() { _ = log.Close() })
 	p.log = log
 	return p
 }
 
-// left makes what a run left that was last used some time ago.
 func (p *place) left(ago time.Duration) (run string) {
-	p.Helper()
 	at := p.now.Add(-ago)
 	p.n++
 	var entropy [10]byte
@@ -61,19 +59,15 @@ func (p *place) left(ago time.Duration) (run string) {
 }
 
 func (p *place) write(name string, at time.Time) {
-	p.Helper()
 	dir := filepath.Join(p.dir, "work", name)
-	err := errors.Join(
+	require.NoError(p, errors.Join(
 		os.MkdirAll(filepath.Join(dir, "web"), 0o700),
 		os.WriteFile(filepath.Join(dir, "web", "01-state.stdin.json"), []byte("0123456789"), 0o600),
 		os.Chtimes(dir, at, at),
-	)
-	require.NoError(p, err)
+	))
 }
 
-// ran is a run of a target that ended, or that only began.
 func (p *place) ran(target deploylog.Target, ago time.Duration, names ...string) (run string) {
-	p.Helper()
 	run = p.left(ago)
 	for _, name := range names {
 		_, err := p.log.Append(p.Context(), deploylog.Event{Deployment: run, Target: target, Name: name, Attempt: 1, Data: json.RawMessage(`{}`)})
@@ -89,10 +83,8 @@ const (
 )
 
 func (p *place) collect(olderThan time.Duration, dryRun bool) map[string]gc.Removed {
-	p.Helper()
 	c := gc.Collector{Log: p.log, Dir: p.dir, Now: p.now, Before: p.now.Add(-olderThan), DryRun: dryRun}
-	list, err := c.Collect(p.Context())
-	require.NoError(p, err)
+	list := must.Get(c.Collect(p.Context()))(p)
 	by := map[string]gc.Removed{}
 	for _, r := range list {
 		by[r.Kind] = r
@@ -101,9 +93,7 @@ func (p *place) collect(olderThan time.Duration, dryRun bool) map[string]gc.Remo
 }
 
 func (p *place) wantLeft(want ...string) {
-	p.Helper()
-	entries, err := os.ReadDir(filepath.Join(p.dir, "work"))
-	require.NoError(p, err)
+	entries := must.Get(os.ReadDir(filepath.Join(p.dir, "work")))(p)
 	var got []string
 	for _, e := range entries {
 		got = append(got, e.Name())
@@ -122,8 +112,7 @@ func TestWhatIsNeededStays(t *testing.T) {
 	p.ran("run/web.yaml", 210*day, started, failed)
 	keep = append(keep, p.ran("run/web.yaml", 205*day, started, failed)) // the last that failed
 	alive := p.ran("run/web.yaml", 202*day, started, succeeded)
-	held, err := runs.Watch(runs.Options{Log: p.log, ID: alive})
-	require.NoError(t, err)
+	held := must.Get(runs.Watch(runs.Options{Log: p.log, ID: alive}))(t)
 	oldest := p.ran("run/web.yaml", 400*day, started, succeeded)
 	p.ran("run/web.yaml", 200*day, started, succeeded)
 	for i := range gc.KeptRuns {
@@ -138,8 +127,7 @@ func TestWhatIsNeededStays(t *testing.T) {
 		p.write(name, p.now.Add(-900*day))
 		keep = append(keep, name)
 	}
-	all, err := os.ReadDir(filepath.Join(p.dir, "work"))
-	require.NoError(t, err)
+	all := must.Get(os.ReadDir(filepath.Join(p.dir, "work")))(t)
 	removed := p.collect(0, true)[gc.Work]
 	if removed.Count != 4 || removed.Bytes != 40 || removed.Oldest == nil || p.now.Sub(*removed.Oldest).Round(day) != 400*day {
 		t.Errorf("it would remove %+v, want 4 of 10 bytes each, of which the oldest is of 400 days ago", removed)
@@ -162,9 +150,8 @@ func TestWhatAProcessThatDiedDidNotRemoveIsRemoved(t *testing.T) {
 	p := newPlace(t)
 	run := p.left(time.Minute)
 	require.NoError(t, os.Rename(filepath.Join(p.dir, "work", run), filepath.Join(p.dir, "work", ".removed-"+run)))
-	if removed := p.collect(30*day, false)[gc.Work]; removed.Count != 1 || removed.Bytes != 10 {
-		t.Errorf("it removed %+v", removed)
-	}
+	removed := p.collect(30*day, false)[gc.Work]
+	assert.True(t, removed.Count == 1 && removed.Bytes == 10, "it removed %+v", removed)
 	p.wantLeft()
 }
 
@@ -182,9 +169,8 @@ func TestLinksAreNotFollowed(t *testing.T) {
 		os.RemoveAll(filepath.Join(p.dir, "work", linked)),
 		os.Symlink(outside, filepath.Join(p.dir, "work", linked)),
 	))
-	if removed := p.collect(0, false)[gc.Work]; removed.Count != 1 || removed.Bytes != 10 {
-		t.Errorf("it removed %+v", removed)
-	}
+	removed := p.collect(0, false)[gc.Work]
+	assert.True(t, removed.Count == 1 && removed.Bytes == 10, "it removed %+v", removed)
 	p.wantLeft(linked)
 	_, err := os.Stat(filepath.Join(outside, "precious"))
 	assert.NoError(t, err)
@@ -192,12 +178,10 @@ func TestLinksAreNotFollowed(t *testing.T) {
 
 func TestLocksOfTheDeadAreRemoved(t *testing.T) {
 	p := newPlace(t)
-	unlock, err := p.log.TryLock("resource/held")
-	require.NoError(t, err)
+	unlock := must.Get(p.log.TryLock("resource/held"))(t)
 	defer unlock()
 	for i := range 20 {
-		unlock, err := p.log.TryLock(fmt.Sprintf("run/%d", i))
-		require.NoError(t, err)
+		unlock := must.Get(p.log.TryLock(fmt.Sprintf("run/%d", i)))(t)
 		unlock()
 	}
 	assert.Equal(t, 0, p.collect(30*day, false)[gc.Locks].Count, "new locks were removed")
@@ -205,8 +189,7 @@ func TestLocksOfTheDeadAreRemoved(t *testing.T) {
 	for _, dryRun := range []bool{true, false} {
 		assert.Equal(t, 20, p.collect(0, dryRun)[gc.Locks].Count, dryRun)
 	}
-	_, err = p.log.TryLock("resource/held")
-	assert.ErrorIs(t, err, deploylog.ErrLocked, "the lock that is held")
+	assert.ErrorIs(t, must.Fail(p.log.TryLock("resource/held")), deploylog.ErrLocked, "the lock that is held")
 }
 
 func TestNothingThere(t *testing.T) {
@@ -216,29 +199,22 @@ func TestNothingThere(t *testing.T) {
 		assert.Equal(t, 0, removed.Count, kind)
 		assert.Nil(t, removed.Oldest, kind)
 	}
-	_, err := os.Stat(filepath.Join(p.dir, "work"))
-	assert.ErrorIs(t, err, fs.ErrNotExist, "it made a directory")
+	assert.ErrorIs(t, must.Fail(os.Stat(filepath.Join(p.dir, "work"))), fs.ErrNotExist, "it made a directory")
 }
 
 func TestTheEndsOfRunsCollectOnceAnHour(t *testing.T) {
 	p := newPlace(t)
-	sometimes := func() {
-		t.Helper()
-		require.NoError(t, gc.Sometimes(t.Context(), p.log, p.dir, p.now))
-	}
+	sometimes := func() { require.NoError(t, gc.Sometimes(t.Context(), p.log, p.dir, p.now)) }
 	young := p.left(20 * day)
 	p.left(50 * day)
 	sometimes()
 	p.wantLeft(young)
-
 	old := p.left(60 * day)
 	p.now = p.now.Add(59 * time.Minute)
 	sometimes()
 	p.wantLeft(young, old)
-
 	p.now = p.now.Add(2 * time.Minute)
-	unlock, err := p.log.TryLock("gc")
-	require.NoError(t, err)
+	unlock := must.Get(p.log.TryLock("gc"))(t)
 	sometimes() // another process does it
 	p.wantLeft(young, old)
 	unlock()
@@ -259,9 +235,8 @@ func TestTheEndOfARunRemovesABoundedPart(t *testing.T) {
 	}
 	for _, left := range []int{10, 0} {
 		require.NoError(t, gc.SometimesBounded(t.Context(), p.log, p.dir, p.now, 50, 1000, time.Hour))
-		if entries, err := os.ReadDir(filepath.Join(p.dir, "work")); err != nil || len(entries) != left {
-			t.Errorf("%d are left, %v, want %d", len(entries), err, left)
-		}
+		entries := must.Get(os.ReadDir(filepath.Join(p.dir, "work")))(t)
+		assert.Len(t, entries, left, "%d are left, want %d", len(entries), left)
 		p.now = p.now.Add(2 * time.Minute)
 	}
 }
@@ -315,29 +290,15 @@ func TestWhatAnotherBeganToRemoveComesLast(t *testing.T) {
 
 func TestLocksAreRemovedBesideWorkThatCannotBe(t *testing.T) {
 	p := newPlace(t)
-	unlock, err := p.log.TryLock("run/1")
-	require.NoError(t, err)
+	unlock := must.Get(p.log.TryLock("run/1"))(t)
 	unlock()
 	work := filepath.Join(p.dir, "work")
 	require.NoError(t, errors.Join(os.Remove(work), os.WriteFile(work, nil, 0o600)))
 	later := p.now.Add(time.Minute)
 	c := gc.Collector{Log: p.log, Dir: p.dir, Now: later, Before: later}
 	removed, err := c.Collect(t.Context())
-	if err == nil || len(removed) != 3 || removed[1].Kind != gc.Locks || removed[1].Count != 1 {
-		t.Errorf("it removed %+v, %v", removed, err)
-	}
-}
-
-// What the end of nearly every run costs.
-func BenchmarkTheEndOfARun(b *testing.B) {
-	dir := b.TempDir()
-	log, err := sqlite.Open(b.Context(), filepath.Join(dir, "deployments.db"), sqlite.Options{})
-	require.NoError(b, err)
-	defer log.Close()
-	now := time.Now()
-	for b.Loop() {
-		require.NoError(b, gc.Sometimes(b.Context(), log, dir, now))
-	}
+	assert.True(t, err != nil && len(removed) == 3 && removed[1].Kind == gc.Locks &&
+		removed[1].Count == 1, "it removed %+v, %v", removed, err)
 }
 
 // A document with secrets stays as long as the log may have somebody ask for it.
@@ -346,21 +307,15 @@ func TestProtectedDocumentsThatNothingRefersToAreRemoved(t *testing.T) {
 	dir := filepath.Join(p.dir, protected.DirName)
 	store := protected.New(dir)
 	put := func(ago time.Duration) *protected.Ref {
-		ref, err := store.Put("a secret")
-		if err == nil {
-			err = os.Chtimes(filepath.Join(dir, ref.Name), p.now.Add(-ago), p.now.Add(-ago))
-		}
-		require.NoError(t, err)
+		ref := must.Get(store.Put("a secret"))(t)
+		require.NoError(t, os.Chtimes(filepath.Join(dir, ref.Name), p.now.Add(-ago), p.now.Add(-ago)))
 		return &ref
 	}
 	n := 0
 	log := func(target deploylog.Target, name string, d runs.Data) {
 		n++
-		data, err := json.Marshal(d)
-		if err == nil {
-			_, err = p.log.Append(t.Context(), deploylog.Event{Deployment: fmt.Sprint("RUN", n), Target: target, Name: name, Attempt: 1, Data: data})
-		}
-		require.NoError(t, err)
+		data := must.Get(json.Marshal(d))(t)
+		must.Get(p.log.Append(t.Context(), deploylog.Event{Deployment: fmt.Sprint("RUN", n), Target: target, Name: name, Attempt: 1, Data: data}))(t)
 	}
 	kept := func(ref *protected.Ref) runs.Data { return runs.Data{Kept: &runs.Kept{Protected: ref}} }
 	made := func(ref *protected.Ref) runs.Data { return runs.Data{Made: &runs.Making{Protected: ref}} }
@@ -377,13 +332,11 @@ func TestProtectedDocumentsThatNothingRefersToAreRemoved(t *testing.T) {
 	log("resource/c", "resource-destroyed", runs.Data{})
 	log("action/d/set", "action-started", made(moved))
 	log("resource/e", "resource-moved", runs.Data{From: "d"})
-
 	c := gc.Collector{Log: p.log, Dir: p.dir, Now: p.now, Before: p.now, Protected: store}
 	removed, err := c.Collect(t.Context())
 	require.NoError(t, err)
-	if i := slices.IndexFunc(removed, func(r gc.Removed) bool { return r.Kind == gc.Protected }); i < 0 || removed[i].Count != 4 || removed[i].Bytes == 0 {
-		t.Errorf("removed %+v", removed)
-	}
+	i := slices.IndexFunc(removed, func(r gc.Removed) bool { return r.Kind == gc.Protected })
+	assert.True(t, i >= 0 && removed[i].Count == 4 && removed[i].Bytes != 0, "removed %+v", removed)
 	for name, c := range map[string]struct {
 		ref  *protected.Ref
 		stay bool
@@ -403,34 +356,25 @@ func (others) Prune(context.Context, time.Time, func(string) bool, bool) (object
 	return objects.Pruned{}, objects.ErrOwner
 }
 
-// Who may remove something is said, and is no failure of what else is removed.
 func TestObjectsThatSomebodyElseMayRemoveAreLeft(t *testing.T) {
 	p := newPlace(t)
 	store := objects.Via(others{})
 	c := gc.Collector{Log: p.log, Dir: p.dir, Now: p.now, Before: p.now, Objects: &store}
 	removed, err := c.Collect(t.Context())
 	i := slices.IndexFunc(removed, func(r gc.Removed) bool { return r.Kind == gc.Objects })
-	if err != nil || i < 0 || !strings.Contains(removed[i].Left, "only who owns the schema") {
-		t.Errorf("%+v, %v", removed, err)
-	}
+	assert.True(t, err == nil && i >= 0 && strings.Contains(removed[i].Left, "only who owns the schema"), "%+v, %v", removed, err)
 }
 
 // group records a group with how it ended, and makes a log of a job of it.
 func (p *place) group(name, id string, ago time.Duration, events ...string) {
-	p.Helper()
 	for attempt, event := range append([]string{record.GroupTriggered}, events...) {
-		e, err := record.New(id, record.Group(id), event, attempt+1, record.Triggered{Name: name})
-		if err == nil {
-			_, err = p.log.Append(p.Context(), e)
-		}
-		require.NoError(p, err)
+		e := must.Get(record.New(id, record.Group(id), event, attempt+1, record.Triggered{Name: name}))(p)
+		must.Get(p.log.Append(p.Context(), e))(p)
 	}
 	p.built(id+"/12.1.log", ago)
 }
 
-// built makes a file of a job.
 func (p *place) built(name string, ago time.Duration) {
-	p.Helper()
 	at, file := p.now.Add(-ago), filepath.Join(p.dir, "builds", name)
 	require.NoError(p, errors.Join(os.MkdirAll(filepath.Dir(file), 0o700), os.WriteFile(file, []byte("0123456789"), 0o600), os.Chtimes(file, at, at)))
 	if filepath.Base(filepath.Dir(filepath.Dir(file))) == "work" { // what is in the directory of a job
@@ -439,16 +383,14 @@ func (p *place) built(name string, ago time.Duration) {
 }
 
 func (p *place) builtFiles() (names []string) {
-	p.Helper()
 	root := filepath.Join(p.dir, "builds")
-	err := filepath.WalkDir(root, func(path string, e fs.DirEntry, err error) error {
+	require.NoError(p, filepath.WalkDir(root, func(path string, e fs.DirEntry, err error) error {
 		if err == nil && !e.IsDir() {
 			rel, _ := filepath.Rel(root, path)
 			names = append(names, rel)
 		}
 		return err
-	})
-	require.NoError(p, err)
+	}))
 	return names
 }
 
@@ -479,16 +421,13 @@ func TestLogsOfOldBuildGroupsAreRemoved(t *testing.T) {
 	before := p.builtFiles()
 	dry := p.collect(30*day, true)[gc.Builds]
 	assert.Equal(t, before, p.builtFiles(), "a dry run removed something")
-	if r := p.collect(30*day, false)[gc.Builds]; r.Count != 6 || r.Bytes != 60 || dry.Count != 6 || dry.Bytes != 60 {
-		t.Errorf("removed %+v, and would have %+v", r, dry)
-	}
-	want := []string{
+	r := p.collect(30*day, false)[gc.Builds]
+	assert.True(t, r.Count == 6 && r.Bytes == 60 && dry.Count == 6 && dry.Bytes == 60, "removed %+v, and would have %+v", r, dry)
+	assert.Equal(t, []string{
 		"12.1.log", "base-1/14.1.log", "base-1/notes.txt", "base-2/12.1.log", "base-3/12.1.log", "base-4/12.1.log", "base-5/12.1.log",
 		"base-6/12.1.log", "base-7/12.1.log", "base-8/12.1.log", "gone-2/1.1.log", "work/base-2~12.1.result", "work/x-1/12.1.log",
-	}
-	assert.Equal(t, want, p.builtFiles())
-	_, err := os.Stat(filepath.Join(p.dir, "builds", "gone-1"))
-	assert.ErrorIs(t, err, fs.ErrNotExist, "an empty directory stays")
+	}, p.builtFiles())
+	assert.ErrorIs(t, must.Fail(os.Stat(filepath.Join(p.dir, "builds", "gone-1"))), fs.ErrNotExist, "an empty directory stays")
 }
 
 func TestArtifactsThatNobodyNeedsAreRemoved(t *testing.T) {
@@ -499,8 +438,7 @@ func TestArtifactsThatNobodyNeedsAreRemoved(t *testing.T) {
 	for _, name := range []string{"named", "source", "old"} {
 		dir := t.TempDir()
 		require.NoError(t, os.WriteFile(filepath.Join(dir, "file"), []byte(name), 0o600))
-		a, err := store.Collect(t.Context(), dir, artifacts.Limits{})
-		require.NoError(t, err)
+		a := must.Get(store.Collect(t.Context(), dir, artifacts.Limits{}))(t)
 		digests[name] = a.Digest
 		then := p.now.Add(-100 * day)
 		require.NoError(t, os.Chtimes(filepath.Join(p.dir, "artifacts", "blobs", "sha256", strings.TrimPrefix(a.Digest, "sha256:")), then, then))
@@ -514,18 +452,16 @@ func TestArtifactsThatNobodyNeedsAreRemoved(t *testing.T) {
 	c := gc.Collector{Log: p.log, Dir: p.dir, Now: p.now, Before: p.now.Add(-30 * day), Objects: &kept, Artifacts: store, DryRun: true}
 	for _, c.DryRun = range []bool{true, false} {
 		r := removed(t, c)
-		if r.Count != 1 || r.Bytes < 1024 || r.Oldest == nil || p.now.Sub(*r.Oldest).Round(day) != 100*day {
-			t.Errorf("dry run %v: it removed %+v", c.DryRun, r)
-		}
+		assert.True(t, r.Count == 1 && r.Bytes >= 1024 && r.Oldest != nil &&
+			p.now.Sub(*r.Oldest).Round(day) == 100*day, "dry run %v: it removed %+v", c.DryRun, r)
 	}
 	for name, digest := range digests {
 		err = store.Verify(t.Context(), digest)
 		assert.Equal(t, errors.Is(err, artifacts.ErrMissing), name == "old", name)
 	}
 	c.Artifacts, c.ArtifactsLeft = nil, "another log may need them"
-	if r := removed(t, c); r.Left != c.ArtifactsLeft || r.Count != 0 {
-		t.Errorf("it removed %+v", r)
-	}
+	r := removed(t, c)
+	assert.True(t, r.Left == c.ArtifactsLeft && r.Count == 0, "it removed %+v", r)
 }
 
 func TestArtifactsOfOldBuildGroupsAreRemoved(t *testing.T) {
@@ -550,11 +486,7 @@ func TestArtifactsOfOldBuildGroupsAreRemoved(t *testing.T) {
 		_, err := p.log.Append(t.Context(), deploylog.Event{Deployment: "x", Target: target, Name: name, Attempt: 1, Data: json.RawMessage(data)})
 		require.NoError(t, err)
 	}
-	keep := func(text string) string {
-		hash, err := kept.Keep([]byte(text))
-		require.NoError(t, err)
-		return hash
-	}
+	keep := func(text string) string { return must.Get(kept.Keep([]byte(text)))(t) }
 	built := func(id, end string) {
 		recipe := keep(fmt.Sprintf(`{"sources":%q}`, artifact("sources of "+id)))
 		record(deploylog.Target("group/"+id), "group-triggered", fmt.Sprintf(`{"name":"base","carries":{"/recipes/0":%q}}`, recipe))
@@ -574,13 +506,11 @@ func TestArtifactsOfOldBuildGroupsAreRemoved(t *testing.T) {
 	carried := keep(fmt.Sprintf(`{"submit":{"carries":{"/recipes/0":%q}}}`, keep(fmt.Sprintf(`{"sources":%q}`, artifact("carried")))))
 	record("pipeline/shop", "revision-released", fmt.Sprintf(`{"carries":{"/build/packages":%q}}`, carried))
 	record("pipeline/shop/packages", "stage-group-built", fmt.Sprintf(`{"artifacts":{"make":"registry.example/base@%s"}}`, artifact("registered")))
-
 	c := gc.Collector{Log: p.log, Dir: p.dir, Now: p.now, Before: p.now.Add(-30 * day), Objects: &kept, Artifacts: store, DryRun: true}
 	would := removed(t, c)
 	c.DryRun = false
-	if r := removed(t, c); r.Count != 4 || r.Bytes != would.Bytes || would.Count != 4 {
-		t.Errorf("it removed %+v, and would have %+v", r, would)
-	}
+	r := removed(t, c)
+	assert.True(t, r.Count == 4 && r.Bytes == would.Bytes && would.Count == 4, "it removed %+v, and would have %+v", r, would)
 	for name, digest := range digests {
 		gone := strings.HasSuffix(name, "base-1") || strings.HasSuffix(name, "base-3")
 		assert.NotEqual(t, gone, store.Has(digest), name)
@@ -591,9 +521,7 @@ func TestArtifactsOfOldBuildGroupsAreRemoved(t *testing.T) {
 
 func removed(t *testing.T, c gc.Collector) gc.Removed {
 	t.Helper()
-	all, err := c.Collect(t.Context())
-	require.NoError(t, err)
-	for _, r := range all {
+	for _, r := range must.Get(c.Collect(t.Context()))(t) {
 		if r.Kind == gc.Artifacts {
 			return r
 		}

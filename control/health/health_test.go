@@ -120,8 +120,7 @@ func TestWhyATaskFailedIsToldWithTheLastOutputOfItsActions(t *testing.T) {
 		require.NoError(t, tail.Record(t.Context(), e))
 	}
 	got := tail.With(cause)
-	if want := "web: it failed\nthe port\nis taken\nloading"; got.Error() != want || !errors.Is(got, cause) {
-		t.Errorf("it is %q, want %q", got, want)
-	}
+	want := "web: it failed\nthe port\nis taken\nloading"
+	assert.True(t, got.Error() == want && errors.Is(got, cause), "it is %q, want %q", got, want)
 	assert.Len(t, log, 4, "recorded are %v", log)
 }

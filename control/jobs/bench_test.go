@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/deployster-go/deployster/build"
@@ -25,6 +26,7 @@ import (
 	"github.com/deployster-go/deployster/deploylog/sqlite"
 	"github.com/deployster-go/deployster/engine"
 	"github.com/deployster-go/deployster/engine/oci"
+	"github.com/deployster-go/deployster/internal/must"
 	"github.com/deployster-go/deployster/inventory"
 )
 
@@ -45,7 +47,6 @@ func inParallel(atOnce, n int, do func()) time.Duration {
 	return time.Since(began)
 }
 
-// noting is an engine that notes the last container.
 type noting struct {
 	engine.Engine
 	mu   sync.Mutex
@@ -61,7 +62,6 @@ func (n *noting) Run(ctx context.Context, spec engine.Spec, streams engine.IO) (
 
 // sameElsewhere is the same container as the last one, with a directory of its own.
 func (n *noting) sameElsewhere(b *testing.B) engine.Spec {
-	b.Helper()
 	dir, spec := b.TempDir(), n.spec
 	spec.Mounts = append([]engine.Mount{}, spec.Mounts...)
 	for i, m := range spec.Mounts {
@@ -81,22 +81,18 @@ func (n *noting) sameElsewhere(b *testing.B) engine.Spec {
 	return spec
 }
 
-// benchEngine is an engine that has the image.
 func benchEngine(b *testing.B) engine.Engine {
-	b.Helper()
-	e, err := oci.Open(b.Context(), oci.Options{CacheDir: b.TempDir(), RunDir: b.TempDir()})
-	require.NoError(b, err)
+	e := must.Get(oci.Open(b.Context(), oci.Options{CacheDir: b.TempDir(), RunDir: b.TempDir()}))(b)
 	b.Cleanup(func() { _ = e.Close() })
 	require.NoError(b, e.Load(b.Context(), bytes.NewReader(jobImage(b))))
 	return e
 }
 
-// BenchmarkController compares build groups, from their submit until their end is in the log,
-// with a plain loop that runs the same containers, as many at once: what a job costs besides is its
-// log, its directory and its artifact, and that its beginning and its end are decided and durable. The
-// containers do nothing, or keep a processor busy for about a tenth of a second. The two take
-// turns, so that what else the machine does slows both down; own-ms/job is what this process takes
-// of the processors for a job beyond what it takes for a container.
+// BenchmarkController compares build groups, from their submit until their end is in the log, with a plain loop that
+// runs the same containers, as many at once: what a job costs besides is its log, its directory and its artifact, and
+// that its beginning and its end are decided and durable. The containers do nothing, or keep a processor busy for about
+// a tenth of a second. The two take turns, so that what else the machine does slows both down; own-ms/job is what this
+// process takes of the processors for a job beyond what it takes for a container.
 func BenchmarkController(b *testing.B) {
 	for _, hashes := range []int{0, 1_200_000} {
 		for _, each := range []int{1, 2} { // slots for each processor
@@ -119,8 +115,7 @@ func benchController(b *testing.B, hashes, slots int) {
 	for _, name := range []string{"a", "b", "c", "d"} {
 		uses = append(uses, record.Use{Package: name, Artifact: w.artifact(map[string]string{"f": name})})
 	}
-	log, err := sqlite.Open(b.Context(), filepath.Join(b.TempDir(), "log.db"), sqlite.Options{})
-	require.NoError(b, err)
+	log := must.Get(sqlite.Open(b.Context(), filepath.Join(b.TempDir(), "log.db"), sqlite.Options{}))(b)
 	defer func() { _ = log.Close() }()
 	one := &soleWorker{slots: slots, ended: make(chan string, 1)}
 	ctx, end := context.WithCancel(b.Context())
@@ -140,17 +135,15 @@ func benchController(b *testing.B, hashes, slots int) {
 			submit.Jobs = append(submit.Jobs, record.JobSpec{Package: fmt.Sprint("p", done), Recipe: done, Inputs: fmt.Sprintf("sha256:%064x", done), Uses: uses})
 			done++
 		}
-		_, err := submitter.Command(ctx, submit)
-		require.NoError(b, err)
+		must.Get(submitter.Command(ctx, submit))(b)
 		require.Equal(b, record.GroupFinished, <-one.ended, "the group ended with")
 	}
 	group(turn) // until engines and files are known
 	spec := e.sameElsewhere(b)
 	containers := func(n int) {
 		inParallel(slots, n, func() {
-			if exit, err := e.Engine.Run(ctx, spec, engine.IO{Stdout: &bytes.Buffer{}}); err != nil || exit.Code != 0 {
-				b.Error(exit, err)
-			}
+			exit, err := e.Engine.Run(ctx, spec, engine.IO{Stdout: &bytes.Buffer{}})
+			assert.True(b, err == nil && exit.Code == 0, "%v %v", exit, err)
 		})
 	}
 	containers(slots)
@@ -173,15 +166,12 @@ func benchController(b *testing.B, hashes, slots int) {
 	<-ran
 }
 
-// processorTime is what this process, without its children, has taken of the processors.
 func processorTime(b *testing.B) time.Duration {
-	b.Helper()
 	var used syscall.Rusage
 	require.NoError(b, syscall.Getrusage(syscall.RUSAGE_SELF, &used))
 	return time.Duration(used.Utime.Nano() + used.Stime.Nano())
 }
 
-// soleWorker is an inventory of one worker, and sees how groups end.
 type soleWorker struct {
 	slots int
 	ended chan string

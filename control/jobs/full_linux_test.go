@@ -1,9 +1,13 @@
 package jobs_test
 
 import (
+	"encoding/json"
+	"io/fs"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -15,13 +19,14 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/deployster-go/deployster/build"
+	"github.com/deployster-go/deployster/control/jobs"
+	"github.com/deployster-go/deployster/internal/must"
 	"github.com/deployster-go/deployster/internal/waittest"
 )
 
 // onSmallDisk is a world in a workspace on a disk of 8 MiB, of which 2 MiB are to stay free,
 // and which is not looked at while a job runs.
 func onSmallDisk(t *testing.T) *world {
-	t.Helper()
 	dir := t.TempDir()
 	require.NoError(t, unix.Mount("tmpfs", dir, "tmpfs", 0, "size=8m"), "this test needs root")
 	t.Cleanup(func() { assert.NoError(t, unix.Unmount(dir, 0)) })
@@ -32,7 +37,6 @@ func onSmallDisk(t *testing.T) *world {
 }
 
 func (w *world) freeBytes() uint64 {
-	w.Helper()
 	var disk syscall.Statfs_t
 	require.NoError(w, syscall.Statfs(w.dir, &disk))
 	return disk.Bavail * uint64(disk.Bsize)
@@ -60,8 +64,7 @@ func TestAJobThatFillsTheDiskAtOnceHasFailed(t *testing.T) {
 	}
 }
 
-// Whose writes fail because another job has filled the disk has not failed, and that one is
-// stopped at once.
+// Whose writes fail because another job has filled the disk has not failed, and that one is stopped at once.
 func TestWhoFindsTheDiskFullIsNotResponsible(t *testing.T) {
 	w := onSmallDisk(t)
 	ended := map[int]chan build.Result{}
@@ -98,7 +101,6 @@ func TestWhoBeginsOnAFullDiskIsNotResponsible(t *testing.T) {
 	})
 }
 
-// Where it is no job that has filled the disk, none has failed by that.
 func TestADiskThatOthersFilledIsNotTheFaultOfAJob(t *testing.T) {
 	w := onSmallDisk(t)
 	ended := make(chan build.Result, 1)
@@ -109,5 +111,68 @@ func TestADiskThatOthersFilledIsNotTheFaultOfAJob(t *testing.T) {
 	w.goOn()
 	for _, r := range []build.Result{<-ended, w.jobs.Build(t.Context(), w.task(w.recipe("write "+out+"/f x")))} {
 		w.wants(r, "lost: …")
+	}
+}
+
+// user is one whom a process is to be.
+type user struct{ ID, Group int }
+
+func (u user) become() error {
+	if u == (user{}) {
+		return nil
+	}
+	for _, err := range []error{syscall.Setgroups([]int{u.Group}), syscall.Setgid(u.Group), syscall.Setuid(u.ID)} {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// A container may run as root where this process does not, and what it leaves is root's.
+func TestWhatRootLeavesIsRemovedWithoutRoot(t *testing.T) {
+	at := realEngines(t)["docker"]
+	socket := must.Get(os.Stat("/var/run/docker.sock"))(t)
+	nobody := user{65534, int(socket.Sys().(*syscall.Stat_t).Gid)}
+	for name, c := range map[string]struct {
+		program jobs.Program
+		left    []string
+		says    string
+	}{
+		"by a container":           {jobs.Program{Image: image, Path: "/job"}, nil, ""},
+		"by none":                  {jobs.Program{}, []string{"base-7~12.1"}, "is left behind: it is tried again; or remove it as the user that owns what is in it, such as root"},
+		"by one that there is not": {jobs.Program{Image: "deployster-jobs-test:none", Path: "/job"}, []string{"base-7~12.1"}, "a container of the worker was to remove it: "},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir, err := os.MkdirTemp("", "deployster-jobs-") // others cannot reach those of the test
+			require.NoError(t, err)
+			t.Cleanup(func() { assert.NoError(t, os.RemoveAll(dir)) })
+			w := worldIn(t, dir, opened(t, at))
+			w.leaves = true
+			r := w.recipe("mkdir "+out+"/d", "write "+out+"/d/f text")
+			task := w.task(r)
+			err = filepath.WalkDir(dir, func(path string, _ fs.DirEntry, err error) error {
+				if err == nil {
+					err = os.Lchown(path, nobody.ID, nobody.Group)
+				}
+				return err
+			})
+			require.NoError(t, err)
+			text := must.Get(json.Marshal(order{Engine: at, Dir: dir, Task: task, User: nobody, Program: c.program}))(t)
+			command := exec.Command("/proc/self/exe", string(text))
+			command.Env = append(os.Environ(), actAs+"=job", "HOME="+dir)
+			said, _ := command.CombinedOutput()
+			require.Contains(t, string(said), "the job is not to end: finished")
+			assert.Contains(t, string(said), c.says)
+			var left []string
+			for _, name := range w.left() {
+				if !strings.HasSuffix(name, ".result") { // nobody has recorded it
+					left = append(left, name)
+				}
+			}
+			assert.Equal(t, strings.Join(c.left, " "), strings.Join(left, " "), "left behind: %q\n%s", left, said)
+			all := must.Get(w.engine.Containers(t.Context(), map[string]string{"deployster.log": w.options.Log}))(t)
+			assert.Empty(t, all, "containers are left behind")
+		})
 	}
 }

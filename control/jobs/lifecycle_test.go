@@ -25,10 +25,10 @@ import (
 	"github.com/deployster-go/deployster/engine"
 	"github.com/deployster-go/deployster/engine/enginetest"
 	"github.com/deployster-go/deployster/internal/artifacts"
+	"github.com/deployster-go/deployster/internal/must"
 	"github.com/deployster-go/deployster/internal/waittest"
 )
 
-// wants fails unless that is told of a result.
 func (w *world) wants(r build.Result, want string) {
 	w.Helper()
 	if got := told(r); got != want && (!strings.HasSuffix(want, "…") || !strings.HasPrefix(got, strings.TrimSuffix(want, "…"))) {
@@ -36,7 +36,6 @@ func (w *world) wants(r build.Result, want string) {
 	}
 }
 
-// hanging is a job that has begun and hangs.
 func (w *world) hanging(ctx context.Context, t *testing.T) (task build.Task, ended chan build.Result) {
 	task = w.task(w.recipe("print begun", "write "+out+"/f text", "await "+out+"/go", "print done"))
 	ended = make(chan build.Result, 1)
@@ -45,13 +44,10 @@ func (w *world) hanging(ctx context.Context, t *testing.T) (task build.Task, end
 	return task, ended
 }
 
-// goOn lets a job that hangs go on.
 func (w *world) goOn() {
-	w.Helper()
 	assert.NoError(w, os.WriteFile(filepath.Join(w.work(), "out", "go"), nil, 0o600))
 }
 
-// work is the directory of the job.
 func (w *world) work() string {
 	return filepath.Join(w.dir, engine.StateDir, "builds", "work", "base-7~12.1")
 }
@@ -102,7 +98,6 @@ func TestAResultIsKeptUntilItIsRecorded(t *testing.T) {
 
 // left puts a container into the engine that a process left which has died.
 func (w *world) leave(fake *enginetest.Fake, attempt string) (end func(code int)) {
-	w.Helper()
 	for _, dir := range []string{"out", "empty"} {
 		require.NoError(w, os.MkdirAll(filepath.Join(w.work(), dir), 0o700))
 	}
@@ -144,7 +139,6 @@ func TestWhatIsLeftIsGoneOnWith(t *testing.T) {
 	}
 }
 
-// What cannot be gone on with does not go on.
 func TestWhatIsLeftAndCannotBeResumedIsRemoved(t *testing.T) {
 	fake := fakeEngine()
 	w := newWorld(t, fake)
@@ -231,18 +225,14 @@ type silent struct {
 
 func (s silent) Info(context.Context) (engine.Info, error) { return engine.Info{}, s.err }
 
-// spoil alters the artifact on the disk.
 func (w *world) spoil(digest string) {
-	w.Helper()
-	dir, err := w.store.Directory(context.Background(), digest)
-	require.NoError(w, err)
-	err = filepath.WalkDir(dir, func(name string, entry os.DirEntry, err error) error {
+	dir := must.Get(w.store.Directory(context.Background(), digest))(w)
+	require.NoError(w, filepath.WalkDir(dir, func(name string, entry os.DirEntry, err error) error {
 		if err == nil && !entry.IsDir() {
 			err = errors.Join(os.Chmod(name, 0o600), os.WriteFile(name, []byte("altered"), 0o600))
 		}
 		return err
-	})
-	require.NoError(w, err)
+	}))
 }
 
 func TestWhatAJobUsesMustBeAsItWasMade(t *testing.T) {
@@ -253,7 +243,7 @@ func TestWhatAJobUsesMustBeAsItWasMade(t *testing.T) {
 	task.Uses = []build.Dependency{{Package: "a", Artifact: good, Job: 1, Direct: true}, {Package: "b", Artifact: bad, Job: 2, Direct: true}, {Package: "c", Artifact: missing, Job: 3}}
 	r := w.does(task, "spoiled: b, which job 2 built: artifact "+bad+": …")
 	assert.Equal(t, []string{bad, missing}, r.Lost.Spoiled)
-	assert.Contains(t, r.Lost.Cause, "; c, which job 3 built: ")
+	assert.Contains(t, r.Lost.Cause, "; c, which job 3 built")
 	for i := range task.Uses {
 		task.Uses[i].Job = 0
 	}
@@ -271,9 +261,7 @@ func TestWhatWasBuiltIsNotBuiltAgain(t *testing.T) {
 	task.Group, task.Reuse = "base-8", &build.Built{Group: "base-7", Job: 12, Finished: *first.Finished}
 	r := w.does(task, "reused job/base-7/12")
 	assert.Equal(t, first.Finished.Artifact, r.Finished.Artifact)
-	if r.Finished.Size != 4 || r.Finished.Took != 0 || r.Finished.Log != "" {
-		t.Errorf("it is %+v", r.Finished)
-	}
+	assert.True(t, r.Finished.Size == 4 && r.Finished.Took == 0 && r.Finished.Log == "", "it is %+v", r.Finished)
 	w.resumes(task, "reused job/base-7/12")
 	assert.Len(t, fake.Runs(), 1)
 	w.spoil(first.Finished.Artifact)
@@ -306,9 +294,8 @@ func TestWhatIsBuiltIsPushed(t *testing.T) {
 			task := w.task(w.recipe())
 			task.Artifacts, task.Group, task.Package = "registry/base", "core/base-7", "c++"
 			r := w.does(task, want)
-			if r.Finished != nil && r.Finished.Pushed != "registry/base@"+r.Finished.Artifact || store.tag != "core_base-7.12-c__" {
-				t.Errorf("it is %+v there, with the tag %s", r.Finished, store.tag)
-			}
+			assert.True(t, (r.Finished == nil || r.Finished.Pushed == "registry/base@"+r.Finished.Artifact) &&
+				store.tag == "core_base-7.12-c__", "it is %+v there, with the tag %s", r.Finished, store.tag)
 			if r.Failed != nil && !strings.HasSuffix(r.Failed.Cause, "could not be pushed to registry/base: the registry is away; `deployster build retry core/base-7` pushes it, and builds it no more") {
 				t.Errorf("it is said %q", r.Failed.Cause)
 			}
@@ -316,7 +303,6 @@ func TestWhatIsBuiltIsPushed(t *testing.T) {
 	}
 }
 
-// A retry of a job that could not be pushed pushes what is there.
 func TestWhatCouldNotBePushedIsNotBuiltAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		fake := fakeEngine()
@@ -343,15 +329,13 @@ func TestWhatCouldNotBePushedIsNotBuiltAgain(t *testing.T) {
 	})
 }
 
-// Where a group says of no registry, nothing is said of one.
 func TestWhatIsReusedIsNotSaidToBeInARegistryThatTheGroupDoesNotName(t *testing.T) {
 	w := newWorld(t, fakeEngine())
 	task := w.task(w.recipe())
 	made := *w.jobs.Build(t.Context(), task).Finished
 	made.Pushed, task.Group = "registry/gone@"+made.Artifact, "base-8"
 	task.Reuse = &build.Built{Group: "base-7", Job: 12, Finished: made}
-	r := w.does(task, "reused job/base-7/12")
-	assert.Empty(t, r.Finished.Pushed)
+	assert.Empty(t, w.does(task, "reused job/base-7/12").Finished.Pushed)
 }
 
 func TestWhatIsReusedIsPushed(t *testing.T) {
@@ -390,16 +374,12 @@ func TestWhatIsReusedIsPushed(t *testing.T) {
 func TestHowItWasMadeIsKept(t *testing.T) {
 	w := newWorld(t, fakeEngine())
 	var made jobs.Made
-	w.options.Provenance = func(_ context.Context, m jobs.Made) (string, error) {
-		made = m
-		return "hash", nil
-	}
+	w.options.Provenance = func(_ context.Context, m jobs.Made) (string, error) { made = m; return "hash", nil }
 	w.restart()
 	task := w.task(w.recipe("append " + metadata + " a=1"))
 	r := w.does(task, `finished {"a":"1"}`)
-	if r.Finished == nil || r.Finished.Provenance != "hash" || made.Artifact.Digest != r.Finished.Artifact || made.Image.ID != w.id || made.Metadata["a"] != "1" || !made.End.After(made.Began) {
-		t.Errorf("%+v of %+v", made, r.Finished)
-	}
+	assert.True(t, r.Finished != nil && r.Finished.Provenance == "hash" && made.Artifact.Digest == r.Finished.Artifact &&
+		made.Image.ID == w.id && made.Metadata["a"] == "1" && made.End.After(made.Began), "%+v of %+v", made, r.Finished)
 	var beside []string
 	w.options.Artifacts = &refusing{Store: w.store}
 	w.options.Attach = func(_ context.Context, reference, hash string) error {
@@ -408,8 +388,7 @@ func TestHowItWasMadeIsKept(t *testing.T) {
 	}
 	w.restart()
 	task.Attempt, task.Artifacts = 2, "registry/base"
-	again := w.does(task, `finished {"a":"1"}`)
-	assert.Equal(t, []string{again.Finished.Pushed + " hash"}, beside)
+	assert.Equal(t, []string{w.does(task, `finished {"a":"1"}`).Finished.Pushed + " hash"}, beside)
 	w.options.Provenance = func(context.Context, jobs.Made) (string, error) { return "", errors.New("no room") }
 	w.restart()
 	task.Attempt = 3
@@ -450,14 +429,11 @@ func TestWhatIsWrittenInPartIsNotThere(t *testing.T) {
 			first := w.does(task, "finished")
 			whole, err := json.Marshal(map[string]any{"result": first})
 			require.NoError(t, errors.Join(err, os.RemoveAll(path), os.WriteFile(path, whole[:max(0, len(whole)-missing)], 0o600)))
-			before, err := os.Stat(path)
-			require.NoError(t, err)
+			before := must.Get(os.Stat(path))(t)
 			w.restart()
-			again := w.resumes(task, "finished")
-			assert.Equal(t, first.Finished.Artifact, again.Finished.Artifact)
-			if after, err := os.Stat(path); err != nil || missing == 0 && !after.ModTime().Equal(before.ModTime()) {
-				t.Errorf("the result was written again: %v", err)
-			}
+			assert.Equal(t, first.Finished.Artifact, w.resumes(task, "finished").Finished.Artifact)
+			after, err := os.Stat(path)
+			assert.True(t, err == nil && (missing != 0 || after.ModTime().Equal(before.ModTime())), "the result was written again: %v", err)
 			assert.Len(t, fake.Runs(), 1)
 		})
 	}
@@ -530,7 +506,6 @@ func TestAnEngineWithAnotherClock(t *testing.T) {
 	}
 }
 
-// A job that took too long while nobody looked has timed out, by both clocks.
 func TestWhatTookTooLongUnseenHasTimedOut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		fake := fakeEngine()

@@ -12,11 +12,10 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/deployster-go/deployster/engine"
+	"github.com/deployster-go/deployster/internal/must"
 )
 
-// disk is a directory on a disk of its own.
 func disk(t *testing.T, size string) string {
-	t.Helper()
 	dir := t.TempDir()
 	require.NoError(t, unix.Mount("tmpfs", dir, "tmpfs", 0, "size="+size), "this test needs root")
 	t.Cleanup(func() { assert.NoError(t, unix.Unmount(dir, 0)) })
@@ -27,13 +26,11 @@ func disk(t *testing.T, size string) string {
 func TestALogIsShortenedOnAFullDisk(t *testing.T) {
 	dir := disk(t, "2m")
 	path := filepath.Join(dir, "log")
-	l, err := createLog(path)
-	require.NoError(t, err)
+	l := must.Get(createLog(path))(t)
 	l.half = 512 << 10
 	all := strings.Repeat("the middle of it\n", 100_000) + "the end of it\n"
-	if n, err := l.Write([]byte(all)); n != len(all) || err != nil {
-		t.Fatal(n, err)
-	}
+	n, err := l.Write([]byte(all))
+	require.True(t, n == len(all) && err == nil, "%v %v", n, err)
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "other"), make([]byte, 400<<10), 0o600))
 	require.NoError(t, l.close())
 	half := int(l.half)
@@ -41,8 +38,7 @@ func TestALogIsShortenedOnAFullDisk(t *testing.T) {
 	if text, err := os.ReadFile(path); err != nil || string(text) != want {
 		t.Errorf("it has %d bytes and ends with %q (%v)", len(text), text[max(len(text)-20, 0):], err)
 	}
-	_, err = os.Lstat(path + shortName)
-	assert.Error(t, err, "what was begun is left")
+	assert.Error(t, must.Fail(os.Lstat(path+shortName)), "what was begun is left")
 }
 
 // A log that could not be written while the disk was full ends with the last that was printed, and
@@ -63,24 +59,20 @@ func TestALogSaysWhatCouldNotBeWritten(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			dir := disk(t, "1m")
 			path := filepath.Join(dir, "log")
-			l, err := createLog(path)
-			require.NoError(t, err)
+			l := must.Get(createLog(path))(t)
 			l.half = 128 << 10
 			for i := range c.lines {
 				if i == c.before {
 					require.Error(t, os.WriteFile(filepath.Join(dir, "other"), make([]byte, 2<<20), 0o600), "the disk is not full")
 				}
-				if n, err := l.Write([]byte(line)); n != len(line) || err != nil {
-					t.Fatal(n, err)
-				}
+				n, err := l.Write([]byte(line))
+				require.True(t, n == len(line) && err == nil, "%v %v", n, err)
 			}
 			require.NoError(t, os.Remove(filepath.Join(dir, "other")))
-			_, err = l.Write([]byte("the end of it\n"))
-			require.NoError(t, err)
+			must.Get(l.Write([]byte("the end of it\n")))(t)
 			assert.True(t, engine.Full(l.close()), "it is not told that the disk was full")
 			all := strings.Repeat(line, c.lines) + "the end of it\n"
-			text, err := os.ReadFile(path)
-			require.NoError(t, err)
+			text := must.Get(os.ReadFile(path))(t)
 			require.LessOrEqual(t, len(text), 2*int(l.half))
 			want := all
 			if kept := min(int(l.written), 2*int(l.half)-maxUnsaved-len(unwritten)-20); kept+maxUnsaved < len(all) {

@@ -1,12 +1,16 @@
 package jobs_test
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"runtime"
 	"sort"
 	"strings"
 	"sync"
@@ -23,8 +27,13 @@ import (
 	"github.com/deployster-go/deployster/control/jobs"
 	"github.com/deployster-go/deployster/control/jobs/internal/script"
 	"github.com/deployster-go/deployster/engine"
+	"github.com/deployster-go/deployster/engine/docker"
 	"github.com/deployster-go/deployster/engine/enginetest"
+	"github.com/deployster-go/deployster/engine/oci"
 	"github.com/deployster-go/deployster/internal/artifacts"
+	_ "github.com/deployster-go/deployster/internal/early" // containers start with it
+	"github.com/deployster-go/deployster/internal/entrypoint"
+	"github.com/deployster-go/deployster/internal/must"
 	"github.com/deployster-go/deployster/internal/objects"
 )
 
@@ -38,7 +47,6 @@ const (
 // image runs the script of the arguments.
 const image = "deployster-jobs-test:1"
 
-// fakeEngine is an engine in memory that has the image.
 func fakeEngine() *enginetest.Fake {
 	return &enginetest.Fake{Images: map[string]enginetest.FakeImage{image: {
 		Entrypoint:  []string{"/job"},
@@ -46,10 +54,7 @@ func fakeEngine() *enginetest.Fake {
 		Program: func(ctx context.Context, call enginetest.Call) int {
 			return script.Run(ctx, script.Process{
 				Lines: call.Args, Env: call.Env, Dir: call.WorkDir, Stdout: call.Stdout, Stderr: call.Stderr,
-				At: func(name string) (string, error) {
-					host, _, err := call.Host(name)
-					return host, err
-				},
+				At: func(name string) (string, error) { host, _, err := call.Host(name); return host, err },
 			})
 		},
 	}}}
@@ -78,7 +83,6 @@ func (w *world) does(task build.Task, want string) build.Result {
 
 // beside has a job of some number done beside the test, and returns where its result comes.
 func (w *world) beside(ctx context.Context, number int, lines ...string) chan build.Result {
-	w.Helper()
 	task, ended := w.task(w.recipe(lines...)), make(chan build.Result, 1)
 	task.Job = number
 	go func() { ended <- w.jobs.Build(ctx, task) }()
@@ -93,15 +97,10 @@ func (w *world) resumes(task build.Task, want string) build.Result {
 	return r
 }
 
-// newWorld returns a world on an engine that has the image.
-func newWorld(tb testing.TB, e engine.Engine) *world {
-	tb.Helper()
-	return worldIn(tb, tb.TempDir(), e)
-}
+func newWorld(tb testing.TB, e engine.Engine) *world { return worldIn(tb, tb.TempDir(), e) }
 
 // worldIn is a world in a workspace, which may be that of a process that has died.
 func worldIn(tb testing.TB, dir string, e engine.Engine) *world {
-	tb.Helper()
 	options, id, err := optionsIn(context.Background(), dir, e)
 	require.NoError(tb, err)
 	w := &world{TB: tb, dir: dir, engine: e, objects: objectsIn(dir), store: artifactsIn(dir), options: options, id: id}
@@ -124,8 +123,7 @@ func artifactsIn(dir string) *artifacts.Store {
 	return artifacts.In(filepath.Join(dir, engine.StateDir, "artifacts"))
 }
 
-// optionsIn are those of jobs in a workspace, on an engine that has the image, whose id it
-// returns.
+// optionsIn are those of jobs in a workspace, on an engine that has the image, whose id it returns.
 func optionsIn(ctx context.Context, dir string, e engine.Engine) (jobs.Options, string, error) {
 	info, err := e.Info(ctx)
 	if err != nil {
@@ -140,52 +138,38 @@ func optionsIn(ctx context.Context, dir string, e engine.Engine) (jobs.Options, 
 	}, found.ID, err
 }
 
-// recipe is what a job runs that does what lines say.
 func (w *world) recipe(lines ...string) recipe.Recipe {
 	return recipe.Recipe{Image: recipe.Image{Image: image, ID: w.id}, Args: append([]string{}, lines...), Network: "none", Timeout: 5 * time.Minute}
 }
 
-// task is a job that does what a recipe says.
-func (w *world) task(r recipe.Recipe) build.Task {
-	w.Helper()
-	return w.tasks([]recipe.Recipe{r})
-}
+func (w *world) task(r recipe.Recipe) build.Task { return w.tasks([]recipe.Recipe{r}) }
 
 // tasks is a job of a group that carries several recipes, which does what the first says.
 func (w *world) tasks(all []recipe.Recipe) build.Task {
-	w.Helper()
-	documents, err := recipe.Encode(all)
-	require.NoError(w, err)
+	documents := must.Get(recipe.Encode(all))(w)
 	carries := record.Carries{}
 	for name, text := range documents {
-		carries[name], err = w.objects.Keep(text)
-		require.NoError(w, err)
+		carries[name] = must.Get(w.objects.Keep(text))(w)
 	}
 	return build.Task{
 		Group: "base-7", Job: 12, Attempt: 1, Name: "base", Package: "make", Worker: "local", Carries: carries, Inputs: "inputs", Commit: "c0ffee",
 	}
 }
 
-// artifact keeps files, and returns the digest.
 func (w *world) artifact(files map[string]string) string {
-	w.Helper()
 	dir := w.TempDir()
 	for name, text := range files {
 		require.NoError(w, os.MkdirAll(filepath.Dir(filepath.Join(dir, name)), 0o700))
 		require.NoError(w, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
 	}
-	made, err := w.store.Collect(context.Background(), dir, artifacts.Limits{})
-	require.NoError(w, err)
+	made := must.Get(w.store.Collect(context.Background(), dir, artifacts.Limits{}))(w)
 	return made.Digest
 }
 
-// content is what an artifact holds.
 func (w *world) content(digest string) string {
-	w.Helper()
-	dir, err := w.store.Directory(context.Background(), digest)
-	require.NoError(w, err)
+	dir := must.Get(w.store.Directory(context.Background(), digest))(w)
 	var list []string
-	err = filepath.WalkDir(dir, func(name string, entry os.DirEntry, err error) error {
+	require.NoError(w, filepath.WalkDir(dir, func(name string, entry os.DirEntry, err error) error {
 		if err != nil || name == dir {
 			return err
 		}
@@ -204,27 +188,21 @@ func (w *world) content(digest string) string {
 			list = append(list, fmt.Sprintf("%s: %.50s", rel, text))
 		}
 		return nil
-	})
-	require.NoError(w, err)
+	}))
 	sort.Strings(list)
 	return strings.Join(list, ", ")
 }
 
-// log is what the log of an attempt says.
 func (w *world) log(t build.Task) string {
 	text, err := os.ReadFile(filepath.Join(w.dir, jobs.LogName(t.Group, t.Job, t.Attempt)))
-	if err != nil && !errors.Is(err, os.ErrNotExist) {
-		w.Error(err)
-	}
+	assert.True(w, err == nil || errors.Is(err, os.ErrNotExist), "%v", err)
 	return string(text)
 }
 
 // left is what is in the directory of what is being done.
 func (w *world) left() []string {
 	entries, err := os.ReadDir(filepath.Join(w.dir, engine.StateDir, jobs.Dir, "work"))
-	if err != nil && !errors.Is(err, os.ErrNotExist) {
-		w.Error(err)
-	}
+	assert.True(w, err == nil || errors.Is(err, os.ErrNotExist), "%v", err)
 	var names []string
 	for _, e := range entries {
 		names = append(names, e.Name())
@@ -234,7 +212,6 @@ func (w *world) left() []string {
 
 // clean fails where something is left of jobs that are done and recorded.
 func (w *world) clean() {
-	w.Helper()
 	w.jobs.Close()
 	assert.Empty(w, w.left())
 	containers, err := w.engine.Containers(context.WithoutCancel(context.Background()), map[string]string{"deployster.log": w.options.Log})
@@ -242,7 +219,6 @@ func (w *world) clean() {
 	assert.Empty(w, containers, "containers are left behind")
 }
 
-// told is a result in a line, for a test to compare.
 func told(r build.Result) string {
 	switch {
 	case r.Finished != nil && r.Finished.Reused != "":
@@ -280,5 +256,108 @@ func cancelable(t testing.TB) (context.Context, func()) {
 	return ctx, sync.OnceFunc(func() { cancel(builds.ErrCanceled) })
 }
 
-// restart has another process do the jobs.
 func (w *world) restart() { w.jobs = jobs.New(w.options) }
+
+// actAs makes this test binary do the job that its argument says.
+const actAs = "DEPLOYSTER_TEST_ACT_AS"
+
+func TestMain(m *testing.M) {
+	entrypoint.Dispatch()
+	if os.Getenv(actAs) != "" {
+		fmt.Fprintln(os.Stderr, doOrder(os.Args[1]))
+		os.Exit(1)
+	}
+	os.Exit(m.Run())
+}
+
+// order is a job for another process.
+type order struct {
+	Engine place
+	Dir    string
+	Task   build.Task
+
+	User    user // who does it; zero is the same one
+	Program jobs.Program
+}
+
+// place is an engine that other processes can open, too.
+type place struct {
+	OCI        bool
+	Cache, Run string
+}
+
+func (p place) open(ctx context.Context) (engine.Engine, error) {
+	if p.OCI {
+		return oci.Open(ctx, oci.Options{CacheDir: p.Cache, RunDir: p.Run})
+	}
+	return docker.Open(ctx, docker.Options{})
+}
+
+func doOrder(text string) error {
+	var o order
+	if err := json.Unmarshal([]byte(text), &o); err != nil {
+		return err
+	}
+	if err := o.User.become(); err != nil {
+		return err
+	}
+	e, err := o.Engine.open(context.Background())
+	if err != nil {
+		return err
+	}
+	options, _, err := optionsIn(context.Background(), o.Dir, e)
+	if err != nil {
+		return err
+	}
+	options.Program, options.Logger = o.Program, slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
+	all := jobs.New(options)
+	r := all.Build(context.Background(), o.Task)
+	all.Wait()
+	return errors.Join(fmt.Errorf("the job is not to end: %s", told(r)), e.Close())
+}
+
+func (w *world) begin(at place, t build.Task) (kill func()) {
+	text := must.Get(json.Marshal(order{Engine: at, Dir: w.dir, Task: t}))(w)
+	var said bytes.Buffer
+	command := exec.Command("/proc/self/exe", string(text))
+	command.Env = append(os.Environ(), actAs+"=job")
+	command.Stdout, command.Stderr = &said, &said
+	require.NoError(w, command.Start())
+	return func() {
+		_ = command.Process.Kill()
+		require.Error(w, command.Wait())
+		assert.Zero(w, said.Len(), "the process was not killed")
+	}
+}
+
+func jobImage(tb testing.TB) []byte {
+	program := enginetest.Binary(tb, "github.com/deployster-go/deployster/control/jobs/internal/script/job", runtime.GOARCH)
+	built, err := enginetest.BuildImage(enginetest.ImageSpec{Binary: program, Path: "/job", Entrypoint: []string{"/job"}})
+	require.NoError(tb, err)
+	tar, err := enginetest.ImageTar(image, built)
+	require.NoError(tb, err)
+	return tar
+}
+
+// realEngines are those on which jobs run as processes, with the image.
+func realEngines(t *testing.T) map[string]place {
+	places := map[string]place{"oci": {OCI: true, Cache: t.TempDir(), Run: t.TempDir()}, "docker": {}}
+	tar := jobImage(t)
+	for name, at := range places {
+		e, err := at.open(t.Context())
+		require.NoError(t, err, "these tests need root, runc, and a Docker Engine: %s", name)
+		require.NoError(t, e.Load(t.Context(), bytes.NewReader(tar)))
+		assert.NoError(t, e.Close())
+	}
+	t.Cleanup(func() {
+		said, err := exec.Command("docker", "rmi", image).CombinedOutput()
+		assert.NoError(t, err, "%v: %s", err, said)
+	})
+	return places
+}
+
+func opened(t *testing.T, at place) engine.Engine {
+	e := must.Get(at.open(t.Context()))(t)
+	t.Cleanup(func() { assert.NoError(t, e.Close()) })
+	return e
+}

@@ -15,11 +15,10 @@ import (
 
 // fake is a look that counts how often it was made.
 type fake struct {
-	found  tasks.ProbeResult
-	err    error
-	differ bool // it would look at something else by now
-	made   int
-	size   int
+	found      tasks.ProbeResult
+	err        error
+	differ     bool // it would look at something else by now
+	made, size int
 }
 
 func (f *fake) Look(context.Context) (tasks.ProbeResult, error) { f.made++; return f.found, f.err }
@@ -75,9 +74,8 @@ func TestALookIsRepeatedWhileTheTaskIsWell(t *testing.T) {
 			k := Keep(func() time.Time { return now })
 			k.Add(from(nil), &tc.then, tasks.ProbeResult{Health: tasks.Healthy, Restarts: tc.was})
 			now = now.Add(tc.later)
-			if found, got := k.Again(t.Context(), from(tc.from)); got != tc.again || got && found != tc.then.found {
-				t.Errorf("again: %t, want %t", got, tc.again)
-			}
+			found, got := k.Again(t.Context(), from(tc.from))
+			assert.True(t, got == tc.again && (!got || found == tc.then.found), "again: %t, want %t", got, tc.again)
 			// What was not confirmed is forgotten, and what was is repeated no longer for that.
 			assert.Equal(t, tc.again, again(t, k, from(tc.from)), "once more")
 			now = now.Add(time.Minute)

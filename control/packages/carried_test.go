@@ -1,15 +1,14 @@
 package packages_test
 
 import (
-	"reflect"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
 
 	"github.com/deployster-go/deployster/build"
 	"github.com/deployster-go/deployster/build/record"
 	"github.com/deployster-go/deployster/control/packages"
+	"github.com/deployster-go/deployster/internal/must"
 )
 
 func TestAGroupIsCarried(t *testing.T) {
@@ -21,14 +20,9 @@ func TestAGroupIsCarried(t *testing.T) {
 			Unbuildable: []record.Unbuildable{{Package: "zlib", Cause: "its plan is gone"}},
 		},
 	}
-	text, err := c.Encode()
-	require.NoError(t, err)
-	if got, err := packages.Decode(text); err != nil || !reflect.DeepEqual(got, c) {
-		t.Errorf("it is %+v, %v", got, err)
-	}
+	assert.Equal(t, c, must.Get(packages.Decode(must.Get(c.Encode())(t)))(t))
 	for text, want := range map[string]string{"": "unexpected end", "[]": "cannot unmarshal", `{"version":2}`: "use a newer one", `{"submit":{"Jobs":[{"waits":"2,1"}]}}`: "do not ascend"} {
-		_, err := packages.Decode([]byte(text))
-		assert.ErrorContains(t, err, want)
+		assert.ErrorContains(t, must.Fail(packages.Decode([]byte(text))), want)
 	}
 }
 
@@ -40,8 +34,7 @@ func FuzzDecode(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if _, err := c.Encode(); err != nil {
-			t.Error(err)
-		}
+		_, err = c.Encode()
+		assert.NoError(t, err)
 	})
 }

@@ -24,6 +24,7 @@ import (
 	"github.com/deployster-go/deployster/control/reconcile"
 	"github.com/deployster-go/deployster/control/reconcile/reconciletest"
 	"github.com/deployster-go/deployster/deploylog"
+	"github.com/deployster-go/deployster/internal/must"
 	"github.com/deployster-go/deployster/inventory"
 	"github.com/deployster-go/deployster/pipeline"
 	"github.com/deployster-go/deployster/pipeline/definition"
@@ -50,7 +51,6 @@ type plant struct {
 }
 
 func inPlant(t *testing.T, timeout time.Duration, test func(*plant)) {
-	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		log := reconciletest.InMemory(t)()
 		p := &plant{T: t, log: log, pipelines: pipelines.New(log, time.Now), builds: builds.New(log, time.Now), fails: map[string]string{}, slow: map[string]bool{}}
@@ -65,7 +65,6 @@ func inPlant(t *testing.T, timeout time.Duration, test func(*plant)) {
 }
 
 func (p *plant) do(create bool, c pipeline.Command) {
-	p.Helper()
 	_, err := p.pipelines.Change(p.Context(), "gateway", create, func(s *pipeline.State) ([]deploylog.Event, error) { return s.Propose(c, time.Now()) })
 	require.NoError(p, err)
 }
@@ -92,7 +91,6 @@ func submission(_ context.Context, s step.Step) (build.Submit, error) {
 	}, nil
 }
 
-// Build implements builds.Builder.
 func (p *plant) Build(ctx context.Context, t build.Task) build.Result {
 	p.mu.Lock()
 	cause, slow := p.fails[t.Package], p.slow[t.Package]
@@ -113,7 +111,6 @@ func (p *plant) Build(ctx context.Context, t build.Task) build.Result {
 	return build.Result{Finished: &buildrecord.Finished{Artifact: "sha256:" + t.Package, Inputs: t.Inputs}}
 }
 
-// Resume implements builds.Builder.
 func (p *plant) Resume(context.Context, build.Task) build.Result {
 	return build.Result{Lost: &buildrecord.Lost{Cause: "its container is gone"}}
 }
@@ -152,16 +149,14 @@ func (p *plant) Again(step.Step, error, time.Duration) {}
 
 // is wants the revision and its group to be so far.
 func (p *plant) is(status deployment.Status, state transition.Group, built string) {
-	p.Helper()
 	require.NoError(p, errors.Join(p.pipelines.Follow(p.Context(), 0), p.builds.Follow(p.Context(), 0)))
 	_ = p.pipelines.Ask("gateway", func(s *pipeline.State) error {
 		assert.Equal(p, status, s.Registrations()[0].Status)
 		return nil
 	})
 	_ = p.builds.State(func(s *build.State) error {
-		if groups := s.Groups(); len(groups) != 1 || groups[0].State != state {
-			p.Errorf("the groups are %+v, want one that is %s", groups, state)
-		}
+		groups := s.Groups()
+		assert.True(p, len(groups) == 1 && groups[0].State == state, "the groups are %+v, want one that is %s", groups, state)
 		return nil
 	})
 	p.mu.Lock()
@@ -169,12 +164,8 @@ func (p *plant) is(status deployment.Status, state transition.Group, built strin
 	assert.Equal(p, built, strings.Join(p.built, " "))
 }
 
-func (p *plant) must(err error) {
-	p.Helper()
-	require.NoError(p, err)
-}
+func (p *plant) must(err error) { require.NoError(p, err) }
 
-// cause is why the revision has failed.
 func (p *plant) cause() (cause string) {
 	_ = p.pipelines.Ask("gateway", func(s *pipeline.State) error { cause = s.Registrations()[0].Cause; return nil })
 	return cause
@@ -184,9 +175,8 @@ func TestAStageBuildsAGroupAndGivesItsArtifactsToLaterOnes(t *testing.T) {
 	inPlant(t, 0, func(p *plant) {
 		p.must(p.schedule(p.Context()))
 		p.is(deployment.Finished, transition.Complete, "gcc make")
-		if len(p.taken) != 2 || p.taken["gcc"] != "sha256:gcc" || p.taken["make"] != "sha256:make" {
-			t.Errorf("the next stage has %v", p.taken)
-		}
+		assert.True(t, len(p.taken) == 2 && p.taken["gcc"] == "sha256:gcc" &&
+			p.taken["make"] == "sha256:make", "the next stage has %v", p.taken)
 	})
 }
 
@@ -284,9 +274,8 @@ func TestAGroupThatNoStageWantsIsNotLeftHalfDone(t *testing.T) {
 		p.must(<-ended)
 		p.must(p.builds.Follow(p.Context(), 0))
 		_ = p.builds.State(func(s *build.State) error {
-			if r, err := s.Report("other-1"); err != nil || r.State != transition.Canceled {
-				t.Errorf("the other group is %s, %v", r.State, err)
-			}
+			r := must.Get(s.Report("other-1"))(t)
+			assert.True(t, r.State == transition.Canceled, "the other group is %s", r.State)
 			return nil
 		})
 	})

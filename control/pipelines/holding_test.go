@@ -1,26 +1,35 @@
 package pipelines_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"math/rand/v2"
 	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/deployster-go/deployster/control/pipelines"
+	"github.com/deployster-go/deployster/control/reconcile/reconciletest"
+	"github.com/deployster-go/deployster/deploylog"
+	"github.com/deployster-go/deployster/internal/must"
 	"github.com/deployster-go/deployster/pipeline"
 	"github.com/deployster-go/deployster/pipeline/definition"
+	"github.com/deployster-go/deployster/pipeline/deployment"
+	"github.com/deployster-go/deployster/pipeline/record"
 	"github.com/deployster-go/deployster/pipeline/step"
 )
 
 // twoOnHosts defines pipelines p and q, both of which deploy with three steps to hosts that
 // are the same machines, and releases revision 1 of p.
 func (p *plant) twoOnHosts(retries int, hosts ...string) {
-	p.Helper()
 	p.members = map[string][]string{"g": hosts, "gq": hosts}
 	s := steps("host-1", "host-2", "host-3")
 	for i := range s {
@@ -32,13 +41,8 @@ func (p *plant) twoOnHosts(retries int, hosts ...string) {
 	p.release("1")
 }
 
-func (p *plant) doQ(c pipeline.Command) {
-	p.Helper()
-	_, err := p.pipelines.Command(p.Context(), "q", c)
-	require.NoError(p, err)
-}
+func (p *plant) doQ(c pipeline.Command) { must.Get(p.pipelines.Command(p.Context(), "q", c))(p) }
 
-// inOrder is what was begun, in order.
 func (p *plant) inOrder() []string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -47,7 +51,6 @@ func (p *plant) inOrder() []string {
 
 // wantInARow holds that on each host the steps of a revision come one after the other.
 func (p *plant) wantInARow(hosts ...string) {
-	p.Helper()
 	for _, host := range hosts {
 		var revisions []string
 		for _, line := range p.inOrder() {
@@ -140,7 +143,6 @@ func TestWhoTakesOverLeavesAHostToThePipelineThatHasBegunThere(t *testing.T) {
 // givesUp has revision 1 of p begin on a host and give its slot up between two steps, and q
 // begin there, each of whose steps takes five minutes.
 func (p *plant) givesUp(how func()) *running {
-	p.Helper()
 	p.twoOnHosts(100, "a")
 	p.killed = make(chan struct{})
 	p.work = func(s step.Step) error {
@@ -200,4 +202,202 @@ func TestWhoGoesOnWaitsForWhoBeganOnTheHostMeanwhile(t *testing.T) {
 			})
 		}
 	}
+}
+
+// Hosts of two pipelines are the same machines, each with two slots.
+func TestNeitherSlotsNorParallelismAreExceeded(t *testing.T) {
+	for _, c := range []struct{ parallelism, slots, most, mostOnHost int }{
+		{5, 1, 5, 1}, {100, 1, 12, 1}, {100, 2, 24, 2}, {100, 9, 36, 3}, {1, 5, 1, 1},
+	} {
+		t.Run(fmt.Sprintf("%d at once and %d slots", c.parallelism, c.slots), func(t *testing.T) {
+			inPlant(t, func(p *plant) {
+				hosts := []string{"a", "b", "c", "d", "e", "f", "g", "h", "i", "j", "k", "l"}
+				p.members, p.slots, p.options.Parallelism = map[string][]string{"g1": hosts, "g2": hosts, "g3": hosts}, c.slots, c.parallelism
+				p.define(deployTo("s1", "g1", steps("host-deployed", "host-tested")), deployTo("s2", "g2", steps("host-deployed")), deployTo("s3", "g3", steps("host-deployed")))
+				p.release("1")
+				on, most, all, mostAll := map[string]int{}, 0, 0, 0
+				p.work = func(s step.Step) error {
+					p.mu.Lock()
+					on[s.Host]++
+					all++
+					most, mostAll = max(most, on[s.Host]), max(mostAll, all)
+					p.mu.Unlock()
+					<-time.After(time.Duration(s.Host[0]) * time.Millisecond)
+					p.mu.Lock()
+					defer p.mu.Unlock()
+					on[s.Host]--
+					all--
+					return nil
+				}
+				p.untilIdle()
+				p.wantStatus("1", deployment.Finished)
+				assert.True(t, most == c.mostOnHost && mostAll == c.most,
+					"%d steps were worked on at once, %d of them on one host, not %d and %d", mostAll, most, c.most, c.mostOnHost)
+			})
+		})
+	}
+}
+
+func TestWhatNeedsNoSlotIsDoneWhileAllAreTaken(t *testing.T) {
+	inPlant(t, func(p *plant) {
+		var hosts []string
+		for i := range 2000 {
+			hosts = append(hosts, fmt.Sprintf("h%04d", i))
+		}
+		p.members["g"] = hosts
+		p.options.Parallelism = 2
+		scans := atomic.Int64{} // each takes a second, which is too long to scan often
+		p.options.Now = func() time.Time { return time.Now().Add(time.Duration(scans.Add(1)) * time.Second) }
+		p.define(deployTo("hosts", "g", steps("host-deployed")), approval("ok"))
+		p.release("1")
+		results := p.holdWork()
+		r := p.start()
+		p.do(pipeline.Approve{Stage: "ok", Revision: "1"})
+		wait(300 * time.Millisecond)
+		assert.True(t, slices.Contains(p.story("1"), "stage-finished-successfully p/ok"), "the approved stage waits for hosts")
+		p.wantBegun("1 host-deployed h0000", "1 host-deployed h0001")
+		close(r.stop)
+		results <- nil
+		results <- nil
+		<-r.ended
+		r.kill()
+	})
+}
+
+type counting struct {
+	deploylog.Log
+	mu    sync.Mutex
+	locks int
+}
+
+func (c *counting) Lock(ctx context.Context, name string) (func(), error) {
+	c.mu.Lock()
+	c.locks++
+	c.mu.Unlock()
+	return c.Log.Lock(ctx, name)
+}
+
+func TestWhatItRecordsItselfAndWhatRunsRecordWakesNobody(t *testing.T) {
+	inPlant(t, func(p *plant) {
+		c := &counting{Log: p.log}
+		p.options.Log = c
+		p.define(runStage("only"))
+		r := p.start()
+		p.release("1")
+		synctest.Wait()
+		wait(300 * time.Millisecond)
+		p.wantStatus("1", deployment.Finished)
+		before := c.locks
+		for i := range 100 {
+			_, err := p.log.Append(p.Context(), deploylog.Event{Deployment: fmt.Sprint(i), Target: "resource/db", Name: "resource-started"})
+			require.NoError(t, err)
+		}
+		wait(300 * time.Millisecond)
+		assert.True(t, c.locks == before && before <= 7, "it held %d passes, and then %d", before, c.locks-before)
+		r.end()
+	})
+}
+
+func (p *plant) wantFinished(revision string) {
+	story := p.story(revision)
+	assert.True(p, len(story) != 0 && strings.HasPrefix(story[len(story)-1], "pipeline-finished-successfully"),
+		"of %s the log tells %q", revision, story)
+}
+
+func TestAPipelineThatTheLogRefusesIsLeftOutAndTheOthersGoOn(t *testing.T) {
+	for name, c := range map[string]struct {
+		spoil func(*plant)
+		is    error
+		event string
+	}{
+		"what comes next is in the log, where it makes no sense": {func(p *plant) {
+			p.define(runStage("only"))
+			p.append(deploylog.Event{Deployment: "deployment-of-1", Target: "stage/p/only", Revision: "1", Name: "stage-started"})
+			p.release("1")
+		}, deploylog.ErrDuplicate, "stage-started"},
+		"a stage has a name that no log takes": {func(p *plant) {
+			p.append(deploylog.Event{Deployment: "d", Target: "pipeline/p", Name: record.PipelineDefined, Data: []byte(`{"definition":{"name":"p","stages":[{"name":"a\u0007b","run":{"manifest":"m.yaml"}}]}}`)})
+			p.release("1")
+		}, deploylog.ErrInvalid, "stage-started"},
+		"a host group has a name that no log takes": {func(p *plant) {
+			p.define(deployTo("hosts", "g\a", steps("host-deployed")))
+			p.release("1")
+		}, deploylog.ErrInvalid, record.MembersChanged},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inPlant(t, func(p *plant) {
+				c.spoil(p)
+				p.other("1q")
+				p.options.UntilIdle = true
+				err := pipelines.NewScheduler(p.options).Run(p.Context())
+				assert.True(t, errors.Is(err, c.is) && strings.Contains(err.Error(), "pipeline p was left out"), "it ended with %v", err)
+				p.wantFinished("1q")
+				p.options.UntilIdle = false
+				r := p.start()
+				p.mu.Lock()
+				p.notified = nil
+				p.mu.Unlock()
+				wait(time.Minute)
+				p.release("2") // is something new, but does not help
+				wait(time.Minute)
+				r.end()
+				got := p.notices("notice")
+				assert.True(t, len(got) == 0, "notified again and again: %q", got)
+			})
+		})
+	}
+}
+
+func TestWhoIsLeftOutIsNoticedOnceWithItsEvent(t *testing.T) {
+	inPlant(t, func(p *plant) {
+		p.define(runStage("only"))
+		p.append(deploylog.Event{Deployment: "deployment-of-1", Target: "stage/p/only", Revision: "1", Name: "stage-started"})
+		p.release("1")
+		r := p.start()
+		wait(time.Minute)
+		if got := p.notices("notice"); len(got) != 1 || !strings.Contains(got[0], "pipeline p is left out until something new of it is in the log") || !strings.Contains(got[0], "stage-started of stage/p/only") {
+			t.Errorf("notified %q", got)
+		}
+		p.do(pipeline.Cancel{Revision: "1"})
+		p.release("2")
+		wait(time.Second)
+		p.wantStatus("2", deployment.Finished)
+		r.end()
+	})
+}
+
+// What others did at the same time is in the log though one thing cannot be.
+func TestWhatTheLogCannotTakeKeepsNothingElseOut(t *testing.T) {
+	inPlant(t, func(p *plant) {
+		p.define(runStage("only"))
+		p.other("1q")
+		p.release("1")
+		results := p.holdWork()
+		p.options.Log = &reconciletest.Hooked{Log: p.log, Event: "stage-manifest-applied", Hook: reconciletest.Refuse("stage/p/only")}
+		r := p.start()
+		end := p.hang() // so that both outcomes are there at once
+		results <- nil
+		results <- nil
+		end()
+		wait(time.Second)
+		p.wantFinished("1q")
+		story := p.story("1")
+		assert.False(t, slices.Contains(story, "stage-manifest-applied p/only"), "the log tells %q", story)
+		assert.True(t, len(p.notices("pipeline p is left out")) == 1, "notified %q", p.notified)
+		r.end()
+	})
+}
+
+func TestAnArtifactWhoseReferenceIsNoneFailsItsStepAndNothingElse(t *testing.T) {
+	inPlant(t, func(p *plant) {
+		p.define(definition.Stage{Name: "build", Build: &definition.Build{Artifacts: []string{"x86"}, Manifest: "b.yaml"}})
+		p.other("1q")
+		p.release("1")
+		p.made = map[string]string{"x86": strings.Repeat("x", 2<<20)}
+		p.untilIdle()
+		p.wantStatus("1", deployment.Failed)
+		p.wantFinished("1q")
+		story := p.story("1")
+		assert.True(t, slices.Contains(story, "stage-manifest-applied-failed p/build"), "the log tells %q", story)
+	})
 }

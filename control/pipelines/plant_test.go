@@ -18,15 +18,15 @@ import (
 	"github.com/deployster-go/deployster/control/reconcile/reconciletest"
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/deploylog/logtest"
+	"github.com/deployster-go/deployster/internal/must"
 	"github.com/deployster-go/deployster/pipeline"
 	"github.com/deployster-go/deployster/pipeline/definition"
 	"github.com/deployster-go/deployster/pipeline/deployment"
 	"github.com/deployster-go/deployster/pipeline/step"
 )
 
-// plant is a log on which schedulers carry revisions through pipelines, in a
-// time of its own, which passes when nothing else happens. It is the worker of
-// the schedulers, their hosts and their observer.
+// plant is a log on which schedulers carry revisions through pipelines, in a time of its own, which passes when nothing
+// else happens. It is the worker of the schedulers, their hosts and their observer.
 type plant struct {
 	testing.TB
 	open      logtest.Store // the log, as another process does
@@ -51,9 +51,7 @@ type plant struct {
 	ids      int
 }
 
-// inPlant runs a test in a plant.
 func inPlant(t *testing.T, test func(*plant)) {
-	t.Helper()
 	synctest.Test(t, func(t *testing.T) { test(newPlant(t, reconciletest.InMemory(t))) })
 }
 
@@ -67,8 +65,7 @@ func newPlant(t testing.TB, store logtest.Store) *plant {
 	return p
 }
 
-// takenOver is the log for a scheduler that comes after another died: with a snapshot of what
-// that left.
+// takenOver is the log for a scheduler that comes after another died: with a snapshot of what that left.
 func (p *plant) takenOver() deploylog.Log {
 	kept := &reconciletest.Snapshots{Log: p.log}
 	q := pipelines.New(kept, time.Now)
@@ -88,8 +85,7 @@ func (p *plant) id() string {
 
 func say(s step.Step) string { return strings.TrimSpace(s.Revision + " " + s.Event + " " + s.Host) }
 
-// Work implements pipelines.Worker: that it has begun is an event, as it is of
-// real runs.
+// Work implements pipelines.Worker: that it has begun is an event, as it is of real runs.
 func (p *plant) Work(ctx context.Context, s step.Step, _ map[string]string, wanted func() error) (map[string]string, error) {
 	if p.before != nil {
 		p.before(s)
@@ -118,7 +114,6 @@ func (p *plant) Work(ctx context.Context, s step.Step, _ map[string]string, want
 	return p.made, p.work(s)
 }
 
-// Settle implements pipelines.Worker.
 func (p *plant) Settle(ctx context.Context, w step.Work) error {
 	p.notify("settle %s %s", w.Revision, w.Event)
 	p.mu.Lock()
@@ -130,7 +125,6 @@ func (p *plant) Settle(ctx context.Context, w step.Work) error {
 	return settle(ctx, w)
 }
 
-// Members implements pipelines.Hosts.
 func (p *plant) Members(d *definition.Definition) (map[string][]string, error) {
 	p.mu.Lock()
 	hangs := p.hangs
@@ -147,13 +141,9 @@ func (p *plant) Members(d *definition.Definition) (map[string][]string, error) {
 	return members, p.noHosts
 }
 
-// Slots implements pipelines.Hosts.
 func (p *plant) Slots(string) int { return p.slots }
-
-// Identity implements pipelines.Hosts.
 func (p *plant) Identity() string { return "" }
 
-// inventory changes the hosts.
 func (p *plant) inventory(err error, group string, hosts ...string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -188,7 +178,6 @@ func (p *plant) Again(s step.Step, cause error, after time.Duration) {
 }
 func (p *plant) Notice(text string) { p.notify("notice: %s", text) }
 
-// notices are what was notified that contains a text.
 func (p *plant) notices(text string) (all []string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -207,18 +196,14 @@ func (p *plant) hasBegun() []string {
 }
 
 func (p *plant) wantBegun(want ...string) {
-	p.Helper()
 	got := p.hasBegun()
 	assert.True(p, slices.Equal(got, slices.Sorted(slices.Values(want))), "work began on %q, not on %q", got, want)
 }
 
 func (p *plant) do(c pipeline.Command) {
-	p.Helper()
-	_, err := p.pipelines.Command(context.Background(), "p", c)
-	require.NoError(p, err)
+	must.Get(p.pipelines.Command(context.Background(), "p", c))(p)
 }
 
-// holdWork has work that has begun wait for its result.
 func (p *plant) holdWork() (results chan<- error) {
 	all := make(chan error)
 	p.work = func(step.Step) error { return <-all }
@@ -226,34 +211,24 @@ func (p *plant) holdWork() (results chan<- error) {
 }
 
 func (p *plant) define(stages ...definition.Stage) {
-	p.Helper()
 	p.do(pipeline.Define{Definition: &definition.Definition{Name: "p", Stages: stages}, ID: p.id()})
 }
 
 func (p *plant) release(revision string) {
-	p.Helper()
 	p.do(pipeline.Release{Revision: revision, ID: "deployment-of-" + revision})
 }
 
 // other defines and releases a pipeline beside p, of which nothing is wrong.
 func (p *plant) other(revision string) {
-	p.Helper()
 	q := &definition.Definition{Name: "q", Stages: []definition.Stage{runStage("only")}}
 	for _, c := range []pipeline.Command{pipeline.Define{Definition: q, ID: p.id()}, pipeline.Release{Revision: revision, ID: p.id()}} {
-		_, err := p.pipelines.Command(p.Context(), "q", c)
-		require.NoError(p, err)
+		must.Get(p.pipelines.Command(p.Context(), "q", c))(p)
 	}
 }
 
-func (p *plant) append(e deploylog.Event) {
-	p.Helper()
-	_, err := p.log.Append(p.Context(), e)
-	require.NoError(p, err)
-}
+func (p *plant) append(e deploylog.Event) { must.Get(p.log.Append(p.Context(), e))(p) }
 
-// untilIdle runs a scheduler until it is idle.
 func (p *plant) untilIdle() {
-	p.Helper()
 	o := p.options
 	o.UntilIdle = true
 	require.NoError(p, pipelines.NewScheduler(o).Run(context.Background()))
@@ -278,9 +253,7 @@ func (p *plant) start() *running {
 	return r
 }
 
-// end stops the scheduler and waits until it has ended.
 func (r *running) end() {
-	r.p.Helper()
 	close(r.stop)
 	assert.NoError(r.p, <-r.ended)
 	r.kill()
@@ -289,9 +262,7 @@ func (r *running) end() {
 // wait lets so much time pass, and everything happen that then does.
 func wait(d time.Duration) { reconciletest.Wait(d) }
 
-// story are the events of a revision, as "EVENT TARGET".
 func (p *plant) story(revision string) (story []string) {
-	p.Helper()
 	for _, e := range p.events() {
 		if e.Revision == revision && e.Target.Kind() != "run" {
 			_, name, _ := strings.Cut(string(e.Target), "/")
@@ -302,7 +273,6 @@ func (p *plant) story(revision string) (story []string) {
 }
 
 func (p *plant) events() (all []deploylog.Event) {
-	p.Helper()
 	for e, err := range p.log.Read(context.Background(), deploylog.Filter{}) {
 		require.NoError(p, err)
 		all = append(all, e)
@@ -311,7 +281,6 @@ func (p *plant) events() (all []deploylog.Event) {
 }
 
 func (p *plant) wantStory(revision, want string) {
-	p.Helper()
 	var lines []string
 	for line := range strings.Lines(want) {
 		if line = strings.TrimSpace(line); line != "" {
@@ -343,7 +312,6 @@ func steps(events ...string) (all []definition.HostStep) {
 	return all
 }
 
-// retried is a step that is tried again and again.
 func retried(event string) []definition.HostStep {
 	s := steps(event)
 	s[0].Retries = 100
@@ -366,15 +334,12 @@ func approval(name string, after ...string) definition.Stage {
 
 // rollOut has one stage of hosts, and a revision on its way to them.
 func (p *plant) rollOut(steps []definition.HostStep, hosts ...string) {
-	p.Helper()
 	p.members["g"] = hosts
 	p.define(deployTo("all", "g", steps))
 	p.release("1")
 }
 
-// fleet does so with so many hosts.
 func (p *plant) fleet(hosts int, events ...string) {
-	p.Helper()
 	var names []string
 	for i := range hosts {
 		names = append(names, fmt.Sprintf("h%03d", i))

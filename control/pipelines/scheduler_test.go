@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -17,6 +18,7 @@ import (
 	"github.com/deployster-go/deployster/control/reconcile"
 	"github.com/deployster-go/deployster/control/reconcile/reconciletest"
 	"github.com/deployster-go/deployster/deploylog"
+	"github.com/deployster-go/deployster/internal/must"
 	"github.com/deployster-go/deployster/pipeline"
 	"github.com/deployster-go/deployster/pipeline/definition"
 	"github.com/deployster-go/deployster/pipeline/deployment"
@@ -84,7 +86,6 @@ func sameWhereverItDies(t *testing.T, least int, carry func(t *testing.T, lives 
 
 // told is what the log tells, but for the beginnings of steps, of which there is one for each try.
 func (p *plant) told() (story []string) {
-	p.Helper()
 	for _, e := range p.events() {
 		if e.Target.Kind() != "run" && e.Name != record.StepsBegun {
 			story = append(story, fmt.Sprintf("%s %s %s %d %s", e.Name, e.Target, e.Revision, e.Attempt, e.Data))
@@ -124,7 +125,7 @@ func TestASchedulerStandsByAndTakesOverAtOnce(t *testing.T) {
 func TestAPipelineThatThereIsNotEndsTheScheduler(t *testing.T) {
 	inPlant(t, func(p *plant) {
 		p.options.Scope = reconcile.Only("q")
-		assert.ErrorIs(t, pipelines.NewScheduler(p.options).Run(p.Context()), pipelines.ErrNoPipeline, "it says")
+		assert.ErrorIs(t, pipelines.NewScheduler(p.options).Run(p.Context()), pipelines.ErrNoPipeline)
 	})
 }
 
@@ -187,10 +188,7 @@ func TestAnInventoryThatHangsHoldsNobodyUp(t *testing.T) {
 		r := p.start()
 		end := p.hang()
 		cancelled := make(chan struct{})
-		go func() {
-			p.do(pipeline.Cancel{Revision: "1"})
-			close(cancelled)
-		}()
+		go func() { p.do(pipeline.Cancel{Revision: "1"}); close(cancelled) }()
 		wait(time.Minute)
 		select {
 		case <-cancelled:
@@ -264,8 +262,7 @@ func TestItGoesOnAsSoonAsSomethingComesFromOutside(t *testing.T) {
 		r := p.start()
 		elsewhere := pipelines.New(p.open(), time.Now)
 		for _, c := range []pipeline.Command{pipeline.Release{Revision: "1", ID: p.id()}, pipeline.Approve{Stage: "ok", Revision: "1"}} {
-			_, err := elsewhere.Command(p.Context(), "p", c)
-			require.NoError(t, err)
+			must.Get(elsewhere.Command(p.Context(), "p", c))(t)
 			wait(60 * time.Millisecond)
 		}
 		p.wantStatus("1", deployment.Finished)
@@ -309,7 +306,6 @@ func TestAMarkerThatSomebodyElseRecordedIsRead(t *testing.T) {
 	})
 }
 
-// An observer may give commands: no lock is held while it is notified.
 func TestAnObserverMayGiveCommands(t *testing.T) {
 	inPlant(t, func(p *plant) {
 		p.define(approval("ok"))
@@ -346,4 +342,100 @@ func TestWhetherASchedulerControlsAPipeline(t *testing.T) {
 		r.end()
 		assert.False(t, p.pipelines.Controlled("p"), "there is none any more")
 	})
+}
+
+func TestAllSeeTheSamePipelinesWhoeverChangesThem(t *testing.T) {
+	p := newPlant(t, reconciletest.InFile(t))
+	p.define(runStage("only"))
+	const each = 20
+	var group sync.WaitGroup
+	all := []*pipelines.Pipelines{p.pipelines}
+	for range 2 {
+		all = append(all, pipelines.New(p.open(), time.Now))
+	}
+	for who, q := range all {
+		group.Go(func() {
+			for i := range each {
+				c := pipeline.Release{Revision: fmt.Sprint(i), ID: fmt.Sprintf("%d-%d", who, i)}
+				_, err := q.Command(t.Context(), "p", c)
+				assert.True(t, err == nil || errors.Is(err, pipeline.ErrRepeated), "%v", err)
+			}
+		})
+	}
+	group.Wait()
+	events := p.events()
+	assert.True(t, len(events) == 1+each, "there are %d events, not one for each of %d revisions", len(events), each)
+	for _, q := range all {
+		require.NoError(t, q.Follow(t.Context(), 0))
+		err := q.Ask("p", func(s *pipeline.State) error {
+			for i, r := range s.Registrations() {
+				assert.True(t, r.Deployment == events[i+1].Deployment && r.Seq == events[i+1].Seq, "registration %d is %+v", i, r)
+			}
+			return nil
+		})
+		assert.True(t, err == nil && q.Head() == int64(len(events)), "head is %d, %v", q.Head(), err)
+	}
+}
+
+func TestEveryEventIsPassedOnceAndInOrder(t *testing.T) {
+	p := newPlant(t, reconciletest.InFile(t))
+	var seen []int64
+	q := pipelines.New(p.log, time.Now, func(e deploylog.Event) { seen = append(seen, e.Seq) })
+	p.define(runStage("only"))
+	for i := range 3 {
+		p.release(fmt.Sprint("of another ", i))
+		must.Get(q.Command(t.Context(), "p", pipeline.Release{Revision: fmt.Sprint(i), ID: p.id()}))(t)
+	}
+	must.Get(q.Change(t.Context(), "p", false, func(s *pipeline.State) ([]deploylog.Event, error) {
+		if _, err := p.log.Append(t.Context(), deploylog.Event{Deployment: "run", Target: "run/web.yaml", Name: "run-started"}); err != nil {
+			return nil, err
+		}
+		return s.Propose(pipeline.Release{Revision: "last", ID: p.id()}, time.Time{})
+	}))(t)
+	want := []int64{1, 2, 3, 4, 5, 6, 7, 8, 9}
+	assert.True(t, slices.Equal(seen, want), "passed were %v, not %v", seen, want)
+}
+
+func TestPipelinesAreAsTheyWereAtAnEvent(t *testing.T) {
+	p := newPlant(t, reconciletest.InFile(t))
+	p.define(runStage("only"))
+	p.release("1")
+	p.release("2")
+	q := pipelines.New(p.log, time.Now)
+	require.NoError(t, q.Follow(t.Context(), 2))
+	_ = q.Ask("p", func(s *pipeline.State) error { assert.Len(t, s.Registrations(), 1, "it knows"); return nil })
+}
+
+func TestAPipelineThatThereIsNotIsSaidSo(t *testing.T) {
+	p := newPlant(t, reconciletest.InFile(t))
+	ask := func(*pipeline.State) error { return nil }
+	refused := func(err error, want string) {
+		assert.True(t, errors.Is(err, pipelines.ErrNoPipeline) && strings.Contains(err.Error(), want), "it says %v, not %q", err, want)
+	}
+	refused(p.pipelines.Ask("q", ask), "there is none yet: deployster pipeline apply -f FILE")
+	_, err := p.pipelines.Command(t.Context(), "q", pipeline.Release{Revision: "1", ID: "d"})
+	refused(err, "there is none yet")
+	p.define(runStage("only"))
+	refused(p.pipelines.Ask("q", ask), `"q"; there are p`)
+	assert.Len(t, p.events(), 1, "it recorded")
+}
+
+func TestAChangeThatIsRefusedRecordsNothingAndLetsOthersIn(t *testing.T) {
+	p := newPlant(t, reconciletest.InFile(t))
+	p.define(runStage("only"))
+	no := errors.New("no")
+	_, err := p.pipelines.Change(t.Context(), "p", false, func(*pipeline.State) ([]deploylog.Event, error) { return nil, no })
+	assert.True(t, errors.Is(err, no) && len(p.events()) == 1, "it says %v, and recorded %v", err, p.events())
+	p.release("1")
+}
+
+func TestWhoWaitsForTheDecideLockCanGiveUp(t *testing.T) {
+	p := newPlant(t, reconciletest.InFile(t))
+	p.define(runStage("only"))
+	ctx, cancel := context.WithCancel(t.Context())
+	assert.ErrorIs(t, must.Fail(p.pipelines.Change(t.Context(), "p", false, func(*pipeline.State) ([]deploylog.Event, error) {
+		cancel()
+		_, err := pipelines.New(p.log, time.Now).Command(ctx, "p", pipeline.Release{Revision: "1", ID: "d"})
+		return nil, err
+	})), context.Canceled)
 }

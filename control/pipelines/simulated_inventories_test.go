@@ -7,12 +7,15 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
 
+	"github.com/deployster-go/deployster/control/pipelines"
+	"github.com/deployster-go/deployster/control/reconcile"
 	"github.com/deployster-go/deployster/control/reconcile/reconciletest"
 	"github.com/deployster-go/deployster/internal/budget"
 	"github.com/deployster-go/deployster/internal/ringtest"
@@ -39,8 +42,7 @@ type calling struct {
 	since time.Time
 }
 
-// grace is how long a scheduler may take to see that something is called differently: it
-// looks each second.
+// grace is how long a scheduler may take to see that something is called differently: it looks each second.
 const grace = 2 * time.Second
 
 // lately are the names that something had at a time, or within the grace before it.
@@ -69,8 +71,7 @@ func (c *checkout) Members(d *definition.Definition) (map[string][]string, error
 	return members, nil
 }
 
-// twoInventories are two checkouts on one log, and a pipeline that is bound to the inventory
-// of one of them, or to none.
+// twoInventories are two checkouts on one log, and a pipeline that is bound to the inventory of one of them, or to none.
 type twoInventories struct {
 	*plant
 	*rand.Rand
@@ -121,7 +122,6 @@ func (s *twoInventories) start(c *checkout) {
 	c.at = s.plant.start()
 }
 
-// end ends the scheduler of a checkout, as a person does or as a kill does.
 func (s *twoInventories) end(c *checkout) {
 	if s.IntN(2) == 0 {
 		c.at.kill()
@@ -132,7 +132,6 @@ func (s *twoInventories) end(c *checkout) {
 	c.at = nil
 }
 
-// bind defines the pipeline for an inventory.
 func (s *twoInventories) bind(inventory string) {
 	all := budget.Budget{Count: 100}
 	deploy := deployTo("all", "g", steps("host-copied", "host-deployed"), "first")
@@ -143,14 +142,12 @@ func (s *twoInventories) bind(inventory string) {
 	s.do(pipeline.Define{Definition: &definition.Definition{Name: "p", Stages: []definition.Stage{runStage("first"), deploy}}, Inventory: inventory, ID: s.id()})
 }
 
-// call gives the inventory of a checkout another name.
 func (c *checkout) call(name string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.called = append(c.called, calling{name, time.Now()})
 }
 
-// act does one of the things that people do.
 func (s *twoInventories) act() {
 	c := s.of[[]string{"a", "b"}[s.IntN(2)]]
 	switch s.IntN(8) {
@@ -195,13 +192,11 @@ func (s *twoInventories) moved() {
 	}
 }
 
-// Two schedulers, each with an inventory of its own, come and go, while a pipeline is bound
-// to one or the other and inventories are renamed: who has another inventory changes no
-// hosts, and does no step.
+// Two schedulers, each with an inventory of its own, come and go, while a pipeline is bound to one or the other and
+// inventories are renamed: who has another inventory changes no hosts, and does no step.
 func TestNobodyWithAnotherInventoryDoesAnythingOfAPipeline(t *testing.T) {
 	worked, members := map[string]int{}, map[string]int{}
-	seeds := ringtest.Cases(12, 60)
-	for seed := range seeds {
+	for seed := range ringtest.Cases(12, 60) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := &twoInventories{plant: newPlant(t, reconciletest.InMemory(t)), Rand: rand.New(rand.NewPCG(uint64(seed), 0)), of: map[string]*checkout{}, members: members}
@@ -246,4 +241,52 @@ func (s *twoInventories) settle() {
 	for _, c := range s.of {
 		c.at.end()
 	}
+}
+
+// called is the inventory of a plant under another name.
+type called struct {
+	*plant
+	name atomic.Value
+}
+
+func (c *called) Identity() string { return c.name.Load().(string) }
+
+// with has the schedulers that start from now on take an inventory of a name.
+func (p *plant) with(name string) *called {
+	c := &called{plant: p}
+	c.name.Store(name)
+	p.options.Hosts = c
+	return c
+}
+
+func (p *plant) bound(inventory string) {
+	p.do(pipeline.Define{Definition: &definition.Definition{Name: "p", Stages: []definition.Stage{runStage("one"), runStage("two", "one")}}, Inventory: inventory, ID: p.id()})
+}
+
+// What two schedulers with different inventories do on one log is drawn in
+// TestNobodyWithAnotherInventoryDoesAnythingOfAPipeline.
+func TestASchedulerWithAnotherInventoryLeavesAPipelineAlone(t *testing.T) {
+	inPlant(t, func(p *plant) {
+		p.bound("mine")
+		p.release("1")
+		p.with("other")
+		other := p.start()
+		wait(10 * time.Second)
+		p.wantBegun()
+		assert.Len(t, p.notices("leaving p alone: its hosts are those of inventory mine, and the inventory here is other"), 1, "it was noticed")
+		other.end()
+	})
+}
+
+func TestAPipelineThatIsNamedAndLeftAloneIsAnError(t *testing.T) {
+	inPlant(t, func(p *plant) {
+		p.bound("mine")
+		p.release("1")
+		p.with("other")
+		p.untilIdle()
+		o := p.options
+		o.UntilIdle, o.Scope = true, reconcile.Of("p")
+		err := pipelines.NewScheduler(o).Run(context.Background())
+		assert.ErrorContains(t, err, "pipeline p is left alone: its hosts are those of inventory mine")
+	})
 }

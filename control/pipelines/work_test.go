@@ -17,6 +17,7 @@ import (
 	"github.com/deployster-go/deployster/control/pipelines"
 	"github.com/deployster-go/deployster/control/reconcile/reconciletest"
 	"github.com/deployster-go/deployster/deploylog"
+	"github.com/deployster-go/deployster/internal/must"
 	"github.com/deployster-go/deployster/pipeline"
 	"github.com/deployster-go/deployster/pipeline/definition"
 	"github.com/deployster-go/deployster/pipeline/deployment"
@@ -149,7 +150,7 @@ func TestWhatIsKilledIsNotAFailureUnlessItIsDoneAllTheSame(t *testing.T) {
 				r := p.start()
 				r.kill()
 				results <- result
-				assert.ErrorIs(t, <-r.ended, context.Canceled, "it ended with")
+				assert.ErrorIs(t, <-r.ended, context.Canceled)
 				story := p.story("1")
 				assert.Equal(t, result == nil, story[len(story)-1] == "host-deployed p/g/h000", "the log tells %q", story)
 				p.work = nil
@@ -215,7 +216,6 @@ func TestWhatSomebodyElseRecordedIsLeftOut(t *testing.T) {
 
 // beginnings are the steps whose work begins, as the log tells in order.
 func (p *plant) beginnings() (all []string) {
-	p.Helper()
 	for _, e := range p.events() {
 		var data struct {
 			Steps []struct{ Revision, Event string }
@@ -236,9 +236,8 @@ func TestThatWorkBeginsIsInTheLogBeforeItDoes(t *testing.T) {
 		p.fleet(1, "host-deployed", "host-tested")
 		n := 0
 		p.before = func(step.Step) {
-			if n++; len(p.beginnings()) != n {
-				t.Errorf("work begins for the %d. time, and the log tells %q", n, p.beginnings())
-			}
+			n++
+			assert.True(t, len(p.beginnings()) == n, "work begins for the %d. time, and the log tells %q", n, p.beginnings())
 		}
 		p.untilIdle()
 		p.wantStatus("1", deployment.Finished)
@@ -254,8 +253,7 @@ func TestWithoutABeginningInTheLogNoWorkBegins(t *testing.T) {
 		r := p.start()
 		wait(time.Minute)
 		p.wantBegun()
-		got := p.notices("pipeline p is left out")
-		assert.True(t, len(got) == 1, "notified %q", p.notified)
+		assert.True(t, len(p.notices("pipeline p is left out")) == 1, "notified %q", p.notified)
 		r.end()
 	})
 }
@@ -302,8 +300,7 @@ func TestCancelAndBeginRace(t *testing.T) {
 		for range i + 1 {
 			<-began
 		}
-		_, err := elsewhere.Command(ctx, "p", pipeline.Cancel{Revision: revision})
-		require.NoError(t, err)
+		must.Get(elsewhere.Command(ctx, "p", pipeline.Cancel{Revision: revision}))(t)
 		close(cancelled[revision])
 		for len(began) > 0 {
 			<-began
@@ -345,4 +342,57 @@ func TestWhatWaitsForAnEnvironmentTakesNoSlot(t *testing.T) {
 		p.untilIdle()
 		p.wantBegun("1 stage-environment-deployed", "1 stage-manifest-applied")
 	})
+}
+
+// idler does no work, watches nothing, and knows no other hosts than one group.
+type idler struct{ hosts []string }
+
+func (i *idler) Work(context.Context, step.Step, map[string]string, func() error) (map[string]string, error) {
+	return nil, nil
+}
+
+func (i *idler) Members(*definition.Definition) (map[string][]string, error) {
+	return map[string][]string{"g": i.hosts}, nil
+}
+func (*idler) Settle(context.Context, step.Work) error { return nil }
+func (*idler) Slots(string) int                        { return 1 }
+func (*idler) Identity() string                        { return "" }
+func (*idler) Recorded(deploylog.Event)                {}
+func (*idler) Began(step.Step)                         {}
+func (*idler) Again(step.Step, error, time.Duration)   {}
+func (*idler) Notice(string)                           {}
+
+func newBench(b *testing.B, hosts int) (*plant, *idler) {
+	p := newPlant(b, reconciletest.InFile(b))
+	i := &idler{}
+	for h := range hosts {
+		i.hosts = append(i.hosts, fmt.Sprintf("worker%06d", h))
+	}
+	p.options.Worker, p.options.Hosts, p.options.Observer = i, i, i
+	p.define(deployTo("all", "g", steps("host-artifact-replicated", "host-deployed", "host-restarted", "host-tested", "host-announced")))
+	p.do(pipeline.SetMembers{Members: map[string][]string{"g": i.hosts}, ID: p.id()})
+	return p, i
+}
+
+// Every step is durable before the next one of its host begins. A step is one
+// whose work a worker does; the markers come on top.
+func BenchmarkDurableSteps(b *testing.B) {
+	for _, hosts := range []int{1_000, 10_000} {
+		for _, parallelism := range []int{10, 100, 1_000} {
+			b.Run(fmt.Sprintf("hosts=%d/parallelism=%d", hosts, parallelism), func(b *testing.B) {
+				p, _ := newBench(b, hosts)
+				p.options.Parallelism = parallelism
+				steps := 0
+				for i := 0; b.Loop(); i++ {
+					p.release(fmt.Sprint("r", i))
+					p.untilIdle()
+					steps += 5 * hosts
+				}
+				b.StopTimer()
+				p.wantStatus("r0", deployment.Finished)
+				b.ReportMetric(float64(steps)/b.Elapsed().Seconds(), "steps/s")
+				b.ReportMetric(float64(steps+2*hosts*b.N)/b.Elapsed().Seconds(), "events/s")
+			})
+		}
+	}
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/deployster-go/deployster/environment"
 	"github.com/deployster-go/deployster/environment/definition"
 	envrecord "github.com/deployster-go/deployster/environment/record"
+	"github.com/deployster-go/deployster/internal/must"
 	"github.com/deployster-go/deployster/internal/waittest"
 	"github.com/deployster-go/deployster/pipeline/record"
 	"github.com/deployster-go/deployster/pipeline/step"
@@ -25,8 +26,7 @@ import (
 	"github.com/deployster-go/deployster/runner"
 )
 
-// promoted is an environment in a log, whose revision 1 is there, and a promotion
-// to it.
+// promoted is an environment in a log, whose revision 1 is there, and a promotion to it.
 type promoted struct {
 	*testing.T
 	log          deploylog.Log
@@ -45,7 +45,6 @@ type hosts struct{ pipelines.Hosts }
 func (hosts) Identity() string { return "mine" }
 
 func newPromoted(t *testing.T) *promoted {
-	t.Helper()
 	log := reconciletest.InMemory(t)()
 	p := &promoted{T: t, log: log, environments: environments.New(log, time.Now), stop: make(chan struct{})}
 	p.promotion = promotion.New(pipelines.Options{Options: reconcile.Options{Log: log, Now: time.Now, Drain: p.stop}, Hosts: hosts{}},
@@ -54,11 +53,7 @@ func newPromoted(t *testing.T) *promoted {
 	return p
 }
 
-// create makes the environment.
-func (p *promoted) create() {
-	p.Helper()
-	p.do(environment.Create{Definition: environmentDefinition()})
-}
+func (p *promoted) create() { p.do(environment.Create{Definition: environmentDefinition()}) }
 
 func environmentDefinition() *definition.Definition {
 	return &definition.Definition{
@@ -71,12 +66,9 @@ func environmentDefinition() *definition.Definition {
 }
 
 func (p *promoted) do(c environment.Command) {
-	p.Helper()
-	_, err := p.environments.Command(p.Context(), prod.Environment, c)
-	require.NoError(p, err)
+	must.Get(p.environments.Command(p.Context(), prod.Environment, c))(p)
 }
 
-// work does the work of a step beside the test.
 func (p *promoted) work(ctx context.Context, s step.Step) <-chan error {
 	done := make(chan error, 1)
 	go func() {
@@ -86,7 +78,6 @@ func (p *promoted) work(ctx context.Context, s step.Step) <-chan error {
 	return done
 }
 
-// until waits for the event, and returns it.
 func (p *promoted) until(name string, after int64) deploylog.Event {
 	p.Helper()
 	for e, err := range p.log.Watch(waittest.Context(p), deploylog.Filter{After: after, Name: name}) {
@@ -96,12 +87,9 @@ func (p *promoted) until(name string, after int64) deploylog.Event {
 	return deploylog.Event{}
 }
 
-// controller records what one would.
 func (p *promoted) controller(e deploylog.Event, target deploylog.Target, name, data string) {
-	p.Helper()
 	event := deploylog.Event{Deployment: e.Deployment, Target: target, Revision: e.Revision, Name: name, Attempt: 1, Data: []byte(data)}
-	_, err := p.log.Append(p.Context(), event)
-	require.NoError(p, err)
+	must.Get(p.log.Append(p.Context(), event))(p)
 }
 
 // finishes does the work of a step, whose deployment finishes, and returns the start of that.
@@ -114,24 +102,17 @@ func (p *promoted) finishes(s step.Step, after int64) deploylog.Event {
 	return started
 }
 
-// finish records that a deployment has finished.
 func (p *promoted) finish(started deploylog.Event) {
-	p.Helper()
 	p.controller(started, envrecord.Target(prod.Environment), envrecord.EnvironmentFinished, `{"version":1}`)
 }
 
-// state returns what the log says of the environment.
 func (p *promoted) state() (found *environment.State) {
-	p.Helper()
 	require.NoError(p, p.environments.Follow(p.Context(), 0))
 	_ = p.environments.Ask(prod.Environment, func(s *environment.State) error { found = s; return nil })
 	return found
 }
 
-func (p *promoted) wantDeployments(want int) {
-	p.Helper()
-	assert.Len(p, p.state().Deployments(), want)
-}
+func (p *promoted) wantDeployments(want int) { assert.Len(p, p.state().Deployments(), want) }
 
 func TestAStageBringsItsRevisionToAnEnvironment(t *testing.T) {
 	p := newPromoted(t)
@@ -151,8 +132,7 @@ func TestAStageBringsItsRevisionToAnEnvironment(t *testing.T) {
 	assert.Equal(t, "2", p.finishes(retry, started.Seq).Revision)
 }
 
-// The environment's task finds what the revision takes of other pipelines, and nothing of
-// what another revision took.
+// The environment's task finds what the revision takes of other pipelines, and nothing of what another revision took.
 func TestAStageTellsItsEnvironmentWhatItsRevisionTakes(t *testing.T) {
 	p := newPromoted(t)
 	taking, next := prod, prod
@@ -212,7 +192,6 @@ func TestAStageWithoutItsEnvironmentChangesNothing(t *testing.T) {
 	assert.True(t, err == nil && p.environments.Head() == 1, "the log has %d events, %v", p.environments.Head(), err)
 }
 
-// What is rolled back by itself fails its stage when that has finished.
 func TestAStageEndsWithTheRollbackThatComesOfItself(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newPromoted(t)
@@ -220,12 +199,11 @@ func TestAStageEndsWithTheRollbackThatComesOfItself(t *testing.T) {
 		started := p.until(envrecord.EnvironmentStarted, 0)
 		at := envrecord.Target(prod.Environment)
 		back := deploylog.Event{Deployment: "gateway/prod:1@2026", Target: at, Revision: "1", Name: envrecord.EnvironmentStarted, Attempt: 1, Data: []byte(`{"version":1,"kind":"rollback","automatic":true}`)}
-		_, err := p.log.Append(t.Context(),
+		must.Get(p.log.Append(t.Context(),
 			deploylog.Event{Deployment: started.Deployment, Target: at, Revision: "2", Name: envrecord.EnvironmentStuck, Attempt: 1, Data: []byte(`{"version":1,"error":"no progress"}`)},
 			deploylog.Event{Deployment: started.Deployment, Target: at, Revision: "2", Name: envrecord.EnvironmentFailed, Attempt: 1, Data: []byte(`{"version":1,"error":"rolled back"}`)},
 			back,
-		)
-		require.NoError(t, err)
+		))(t)
 		reconciletest.Wait(time.Minute)
 		select {
 		case err := <-done:
@@ -251,7 +229,6 @@ func TestAStageEndsWithWhatTookThePlaceOfItsDeployment(t *testing.T) {
 	assert.NoError(t, <-done, "deployed by hand")
 	assert.NoError(t, <-p.work(t.Context(), prod), "by another scheduler")
 	p.wantDeployments(3)
-
 	retry := prod
 	retry.Attempt = 2
 	done = p.work(t.Context(), retry)
@@ -294,8 +271,7 @@ func TestAStageThatIsDoneAgainDeploysItsRevisionAgain(t *testing.T) {
 		after = started.Seq
 	}
 	again.Deployment = "once more"
-	err := <-p.work(t.Context(), again)
-	assert.ErrorContains(t, err, "revision 2 is older than revision 3, which is active")
+	assert.ErrorContains(t, <-p.work(t.Context(), again), "revision 2 is older than revision 3, which is active")
 }
 
 // What an environment had before it was deleted is made again where it was created anew.

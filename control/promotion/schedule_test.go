@@ -16,6 +16,7 @@ import (
 	"github.com/deployster-go/deployster/control/reconcile/reconciletest"
 	"github.com/deployster-go/deployster/deploylog"
 	envrecord "github.com/deployster-go/deployster/environment/record"
+	"github.com/deployster-go/deployster/internal/must"
 	"github.com/deployster-go/deployster/pipeline"
 	"github.com/deployster-go/deployster/pipeline/definition"
 	"github.com/deployster-go/deployster/pipeline/record"
@@ -24,9 +25,7 @@ import (
 
 // Members implements pipelines.Hosts: no stage of these tests has any.
 func (hosts) Members(*definition.Definition) (map[string][]string, error) { return nil, nil }
-
-// Slots implements pipelines.Hosts.
-func (hosts) Slots(string) int { return 1 }
+func (hosts) Slots(string) int                                            { return 1 }
 
 // silent is an observer who is told nothing.
 type silent struct{}
@@ -36,10 +35,8 @@ func (silent) Notice(string)                         {}
 func (silent) Began(step.Step)                       {}
 func (silent) Again(step.Step, error, time.Duration) {}
 
-// scheduled is a pipeline in the log whose only stage deploys to the environment, at which a
-// scheduler is.
+// scheduled is a pipeline in the log whose only stage deploys to the environment, at which a scheduler is.
 func (p *promoted) scheduled() (do func(c pipeline.Command), end func()) {
-	p.Helper()
 	var ids atomic.Int64
 	newID := func() string { return fmt.Sprint("id-", ids.Add(1)) }
 	o := p.promotion.Options
@@ -47,9 +44,7 @@ func (p *promoted) scheduled() (do func(c pipeline.Command), end func()) {
 	o.Worker, o.Observer, o.NewID = p.promotion, silent{}, newID
 	all := pipelines.New(p.log, time.Now)
 	do = func(c pipeline.Command) {
-		p.Helper()
-		_, err := all.Command(p.Context(), "gateway", c)
-		require.NoError(p, err)
+		must.Get(all.Command(p.Context(), "gateway", c))(p)
 		reconciletest.Wait(time.Second)
 	}
 	do(pipeline.Define{ID: newID(), Definition: &definition.Definition{
@@ -57,16 +52,10 @@ func (p *promoted) scheduled() (do func(c pipeline.Command), end func()) {
 	}})
 	ended := make(chan error, 1)
 	go func() { ended <- pipelines.NewScheduler(o).Run(context.Background()) }()
-	return do, func() {
-		p.Helper()
-		close(p.stop)
-		assert.NoError(p, <-ended)
-	}
+	return do, func() { close(p.stop); assert.NoError(p, <-ended) }
 }
 
-// count is how many events of a name are in the log.
 func (p *promoted) count(name string) (n int) {
-	p.Helper()
 	for _, err := range p.log.Read(p.Context(), deploylog.Filter{Name: name}) {
 		require.NoError(p, err)
 		n++

@@ -2,8 +2,10 @@ package reconcile_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -18,6 +20,8 @@ import (
 	"github.com/deployster-go/deployster/control/reconcile/reconciletest"
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/deploylog/logtest"
+	"github.com/deployster-go/deployster/internal/must"
+	"github.com/deployster-go/deployster/internal/waittest"
 )
 
 // counter is a state machine: it counts to its goal, one piece of work a step.
@@ -51,8 +55,7 @@ type tenant struct {
 }
 
 func (*tenant) Declines(*counter) string { return "" }
-
-func (*tenant) Idle(c *counter) bool { return c.done == c.goal }
+func (*tenant) Idle(c *counter) bool     { return c.done == c.goal }
 
 func (t *tenant) Decide(name string, c *counter, d *reconcile.Decision[string]) {
 	slot, n := reconcile.Slot[string]{Key: name, Host: "one"}, c.done+1
@@ -99,7 +102,6 @@ type site struct {
 }
 
 func inSite(t *testing.T, test func(*site)) {
-	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		s := &site{TB: t, open: reconciletest.InMemory(t), working: map[string]int{}, work: func(string) error { <-time.After(time.Second); return nil }}
 		s.log = s.open()
@@ -108,12 +110,10 @@ func inSite(t *testing.T, test func(*site)) {
 }
 
 func (s *site) create(name string, goal int) {
-	s.Helper()
-	_, err := folded(s.log).Change(s.Context(), name, true, func(c *counter) ([]deploylog.Event, error) {
+	must.Get(folded(s.log).Change(s.Context(), name, true, func(c *counter) ([]deploylog.Event, error) {
 		c.goal = goal
 		return []deploylog.Event{c.event("counter-created", 1)}, nil
-	})
-	require.NoError(s, err)
+	}))(s)
 }
 
 func (s *site) Recorded(deploylog.Event) {
@@ -128,12 +128,9 @@ func (s *site) Notice(text string) {
 	s.notices = append(s.notices, text)
 }
 
-// Inform notes what is as it is to be.
 func (s *site) Inform(text string) { s.Notice("as it is to be: " + text) }
 
-// wantNotices compares the notices since the last time.
 func (s *site) wantNotices(want ...string) {
-	s.Helper()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	assert.Equal(s, want, s.notices)
@@ -153,7 +150,6 @@ func (s *site) do(_ context.Context, name string) error {
 	return s.work(name)
 }
 
-// setup is that of a loop which counts.
 func (s *site) setup(o reconcile.Options) reconcile.Setup[*counter, string] {
 	if o.Log == nil {
 		o.Log = s.log
@@ -172,7 +168,6 @@ func (s *site) loop(o reconcile.Options) *reconcile.Loop[*counter, string] {
 	return reconcile.New(s.setup(o))
 }
 
-// start runs a loop as another process does.
 func (s *site) start(scope *reconcile.Scope) (kill func()) {
 	ctx, cancel := context.WithCancel(s.Context())
 	ended := make(chan error, 1)
@@ -187,9 +182,7 @@ func (s *site) untilIdle(o reconcile.Options) error {
 	return s.loop(o).Run(s.Context())
 }
 
-// story is what the log tells of a counter.
 func (s *site) story(name string) (story []string) {
-	s.Helper()
 	for e, err := range s.log.Read(s.Context(), deploylog.Filter{Target: deploylog.Target("counter/" + name)}) {
 		require.NoError(s, err)
 		story = append(story, fmt.Sprintf("%s %d", e.Name, e.Attempt))
@@ -198,7 +191,6 @@ func (s *site) story(name string) (story []string) {
 }
 
 func (s *site) wantDone(name string, goal int) {
-	s.Helper()
 	want := []string{"counter-created 1"}
 	for n := 1; n <= goal; n++ {
 		want = append(want, fmt.Sprintf("counter-begun %d", n), fmt.Sprintf("counter-done %d", n))
@@ -278,7 +270,6 @@ func TestWhatFailedIsTriedAgainThoughTheClockIsSetBack(t *testing.T) {
 	})
 }
 
-// slow is a log on a disk that takes its time.
 type slow struct{ deploylog.Log }
 
 func (s slow) Append(ctx context.Context, events ...deploylog.Event) ([]deploylog.Event, error) {
@@ -345,4 +336,93 @@ func TestAScopeMayGrowAndShrink(t *testing.T) {
 		}
 		kill()
 	})
+}
+
+func whole(encode func() error) reconcile.States[*counter] {
+	return reconcile.States[*counter]{
+		Target: func(name string) deploylog.Target { return deploylog.Target("counter/" + name) }, After: 1,
+		Copy: func(c *counter) func() (json.RawMessage, error) {
+			head := c.head
+			return func() (json.RawMessage, error) { text, _ := json.Marshal(head); return text, encode() }
+		},
+		Restore: func(name string, data json.RawMessage) (*counter, error) {
+			c := &counter{name: name}
+			return c, json.Unmarshal(data, &c.head)
+		},
+	}
+}
+
+func TestASnapshotIsEncodedWithoutTheLock(t *testing.T) {
+	kept := &reconciletest.Snapshots{Log: reconciletest.InMemory(t)()}
+	append1 := func(n int) {
+		must.Get(kept.Append(t.Context(), (&counter{name: "a", goal: 9}).event("counter-created", n)))(t)
+	}
+	append1(1)
+	f, encoded := folded(kept), 0
+	f.KeepStates(whole(func() error {
+		encoded++
+		if encoded > 1 {
+			return nil
+		}
+		append1(2)
+		asked := make(chan error, 1)
+		go func() { asked <- f.Follow(t.Context(), 0) }()
+		return waittest.Receive(t, asked, "another to follow the log while a snapshot is encoded")
+	}))
+	for want := int64(1); want <= 2; want++ {
+		require.NoError(t, f.Follow(t.Context(), 0))
+		if s, ok := kept.Snapshot(t.Context(), "counters"); !ok || s.Seq != want || encoded != int(want) || f.Head() != 2 {
+			t.Fatalf("there is a snapshot of event %d, %t, after %d were encoded; event %d is followed", s.Seq, ok, encoded, f.Head())
+		}
+		if want == 1 {
+			continue // the next one is that of what was followed while this one was encoded
+		}
+		again := folded(kept)
+		again.KeepStates(whole(func() error { return nil }))
+		if err := again.Follow(t.Context(), 0); err != nil || again.Head() != 2 {
+			t.Errorf("whoever begins with it has followed %d: %v", again.Head(), err)
+		}
+	}
+}
+
+// full is a log beside which there is room for snapshots at times.
+type full struct {
+	deploylog.Log
+	has func() bool // whether there is room
+}
+
+func (*full) Snapshot(context.Context, string) (s deploylog.Snapshot, ok bool) { return s, false }
+func (f *full) KeepSnapshot(context.Context, string, deploylog.Snapshot) error {
+	if f.has() {
+		return nil
+	}
+	return errors.New("the disk is full")
+}
+func (*full) PruneSnapshots(time.Time, bool) (p deploylog.Pruned, err error) { return p, nil }
+
+// It is said once, and again only after there was room.
+func TestALoopSaysOnceThatNoSnapshotCanBeKept(t *testing.T) {
+	for name, c := range map[string]struct {
+		room []bool // for the first snapshots; there is none for later ones
+		says int
+	}{
+		"there never is room":            {nil, 1},
+		"there is for a while":           {[]bool{false, true}, 2},
+		"there is none after some while": {[]bool{true, true}, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inSite(t, func(s *site) {
+				s.create("a", 9)
+				tries := 0
+				f := folded(&full{s.log, func() bool { tries++; return tries <= len(c.room) && c.room[tries-1] }})
+				f.KeepStates(whole(func() error { return nil }))
+				setup := s.setup(reconcile.Options{UntilIdle: true})
+				setup.Fold = f
+				require.NoError(t, reconcile.New(setup).Run(s.Context()))
+				const says = "no snapshot of the counters can be kept, so that every process that begins reads all of the log: the disk is full"
+				s.wantNotices(slices.Repeat([]string{says}, c.says)...)
+				assert.GreaterOrEqual(t, tries, 4)
+			})
+		})
+	}
 }

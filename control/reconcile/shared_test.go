@@ -14,11 +14,11 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
 
 	"github.com/deployster-go/deployster/control/reconcile"
 	"github.com/deployster-go/deployster/control/reconcile/reconciletest"
 	"github.com/deployster-go/deployster/deploylog"
+	"github.com/deployster-go/deployster/internal/must"
 )
 
 // sharing are loops that share all counters.
@@ -103,9 +103,7 @@ func (s *sharing) startOn(log deploylog.Log, name string, foreign func(string) b
 	return p
 }
 
-// shares are how many counters each controls. All are controlled by one.
 func (s *sharing) shares(counters int) (of map[string]int) {
-	s.Helper()
 	s.Lock()
 	defer s.Unlock()
 	of = map[string]int{}
@@ -128,7 +126,6 @@ func (s *sharing) has(name string) map[string]bool {
 }
 
 func inSharing(t *testing.T, counters, goal int, test func(*sharing)) {
-	t.Helper()
 	inSite(t, func(s *site) {
 		for i := range counters {
 			s.create(fmt.Sprintf("%03d", i), goal)
@@ -145,12 +142,10 @@ func TestLoopsShareEntitiesAndTakeOverFromThoseThatEnd(t *testing.T) {
 	const counters = 300
 	inSharing(t, counters, 0, func(s *sharing) {
 		even := func(among int) {
-			t.Helper()
 			of := s.shares(counters)
 			for name, n := range of {
-				if fair := counters / among; n < fair*2/3 || n > fair*3/2 {
-					t.Errorf("%s controls %d of %d, of which %d loops share", name, n, counters, among)
-				}
+				fair := counters / among
+				assert.True(t, n >= fair*2/3 && n <= fair*3/2, "%s controls %d of %d, of which %d loops share", name, n, counters, among)
 			}
 			assert.Len(t, of, among, "%v share", of)
 		}
@@ -193,14 +188,12 @@ func TestWhoIsStartedAgainControlsTheSame(t *testing.T) {
 		s.start("a", nil)
 		reconciletest.Wait(3 * time.Second)
 		s.shares(100)
-		if after := s.has("a"); !maps.Equal(before, after) || len(after) == 0 {
-			t.Errorf("it controls %d, and controlled %d before", len(after), len(before))
-		}
+		after := s.has("a")
+		assert.True(t, maps.Equal(before, after) && len(after) != 0, "it controls %d, and controlled %d before", len(after), len(before))
 	})
 }
 
-// Two that are known by one name share all the same, as when one is started again before the log
-// knows that it has died.
+// Two that are known by one name share all the same, as when one is started again before the log knows that it has died.
 func TestTwoOfOneNameShare(t *testing.T) {
 	inSharing(t, 100, 0, func(s *sharing) {
 		first := s.start("a", nil)
@@ -208,9 +201,8 @@ func TestTwoOfOneNameShare(t *testing.T) {
 		s.tenants["the first"] = first
 		s.start("a", nil)
 		reconciletest.Wait(3 * time.Second)
-		if of := s.shares(100); of["a"] < 20 || of["the first"] < 20 {
-			t.Errorf("shares are %v", of)
-		}
+		of := s.shares(100)
+		assert.True(t, of["a"] >= 20 && of["the first"] >= 20, "shares are %v", of)
 		if told := `another counter's controller shares the counters as "a", and this one does so as "a (2)"; each needs a name of its own to have the same again after a restart`; !slices.Contains(s.notices, told) {
 			t.Errorf("told %q", s.notices)
 		}
@@ -229,14 +221,12 @@ func TestWhatIsCreatedIsControlledAtOnceWhoeverIsToControlIt(t *testing.T) {
 		for i := range 50 {
 			s.wantDone(fmt.Sprint("new ", i), 1)
 		}
-		if of := s.shares(50); of["a"] < 10 || of["b"] < 10 {
-			t.Errorf("shares are %v", of)
-		}
+		of := s.shares(50)
+		assert.True(t, of["a"] >= 10 && of["b"] >= 10, "shares are %v", of)
 	})
 }
 
-// A counter on which something is under way is not given up before that has ended; in between
-// nobody waits for it.
+// A counter on which something is under way is not given up before that has ended; in between nobody waits for it.
 func TestWhatIsUnderWayIsHandedOverWhenItHasEnded(t *testing.T) {
 	inSharing(t, 20, 1, func(s *sharing) {
 		s.work = func(string) error { <-time.After(time.Minute); return nil }
@@ -249,9 +239,8 @@ func TestWhatIsUnderWayIsHandedOverWhenItHasEnded(t *testing.T) {
 				worked++
 			}
 		}
-		if of := s.shares(20); worked <= 10 || of["a"] < 10 {
-			t.Errorf("%d counters are begun, shares are %v", worked, of)
-		}
+		of := s.shares(20)
+		assert.True(t, worked > 10 && of["a"] >= 10, "%d counters are begun, shares are %v", worked, of)
 		reconciletest.Wait(3 * time.Minute)
 		for i := range 20 {
 			s.wantDone(fmt.Sprintf("%03d", i), 1)
@@ -355,8 +344,7 @@ func TestALoopThatCannotSeeWhoLivesGoesOn(t *testing.T) {
 		before := s.shares(40)
 		log.blind.Store(true)
 		reconciletest.Wait(time.Minute)
-		after := s.shares(40)
-		assert.Equal(t, before["a"], after["a"])
+		assert.Equal(t, before["a"], s.shares(40)["a"])
 		said := 0
 		for _, text := range s.notices {
 			if strings.Contains(text, "it cannot be seen who else shares the counters") && strings.Contains(text, "the database is busy") {
@@ -378,9 +366,7 @@ func TestANameThatNobodyHasIsWaitedFor(t *testing.T) {
 		log.late.Store(20)
 		s.startOn(log, "a", nil)
 		reconciletest.Wait(10 * time.Second)
-		members, err := log.LocksHeld(s.Context(), "counters are shared by ")
-		require.NoError(t, err)
-		assert.Equal(t, []string{"counters are shared by a"}, members)
+		assert.Equal(t, []string{"counters are shared by a"}, must.Get(log.LocksHeld(s.Context(), "counters are shared by "))(t))
 	})
 }
 
@@ -390,9 +376,7 @@ func TestHandingOverKeepsALoopFromNothingElse(t *testing.T) {
 		s.start("b", nil)
 		reconciletest.Wait(10 * time.Second)
 		assert.GreaterOrEqual(t, s.shares(300)["b"], 100)
-		if a.stalled > 1500*time.Millisecond {
-			t.Errorf("it did nothing else for %s", a.stalled)
-		}
+		assert.LessOrEqual(t, a.stalled, 1500*time.Millisecond, "it did nothing else for")
 	})
 }
 
@@ -443,7 +427,6 @@ func TestWhatIsLetGoLaterIsFoundThoughNothingHappensToIt(t *testing.T) {
 	})
 }
 
-// What a loop gives up that ends it does not go on to control, while something else is under way.
 func TestALoopThatEndsControlsOnlyWhatIsUnderWay(t *testing.T) {
 	inSharing(t, 20, 0, func(s *sharing) {
 		s.work = func(string) error { <-time.After(time.Minute); return nil }
@@ -454,14 +437,12 @@ func TestALoopThatEndsControlsOnlyWhatIsUnderWay(t *testing.T) {
 		for name := range s.has("b") {
 			busy = name
 		}
-		_, err := s.log.Append(s.Context(), (&counter{name: busy, goal: 1}).event("counter-created", 2))
-		require.NoError(t, err)
+		must.Get(s.log.Append(s.Context(), (&counter{name: busy, goal: 1}).event("counter-created", 2)))(t)
 		reconciletest.Wait(time.Second)
 		close(b.drain)
 		reconciletest.Wait(2 * time.Second)
-		if of := s.shares(20); of["a"] != 19 || !s.has("b")[busy] {
-			t.Errorf("shares are %v", of)
-		}
+		of := s.shares(20)
+		assert.True(t, of["a"] == 19 && s.has("b")[busy], "shares are %v", of)
 		reconciletest.Wait(2 * time.Minute)
 		assert.Equal(t, 20, s.shares(20)["a"])
 		assert.Len(t, s.story(busy), 4, busy)
@@ -496,8 +477,7 @@ func TestALoopWithoutANameTakesNothingWhileOthersShare(t *testing.T) {
 	})
 }
 
-// Who stands by takes nothing of one that ends and has something under way: it would begin more on
-// the same host.
+// Who stands by takes nothing of one that ends and has something under way: it would begin more on the same host.
 func TestALoopThatSharesNothingGivesUpNothingBeforeItEnds(t *testing.T) {
 	inSharing(t, 10, 0, func(s *sharing) {
 		s.work = func(string) error { <-time.After(time.Minute); return nil }

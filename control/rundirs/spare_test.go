@@ -10,6 +10,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/deployster-go/deployster/internal/must"
 )
 
 // places is a directory with the runs of a place, of which some are kept.
@@ -26,7 +28,6 @@ func newPlaces(t *testing.T) *places {
 
 // run is a run of a place that writes files, over what it may have got of another.
 func (p *places) run(name string, files map[string]string) {
-	p.Helper()
 	dir := filepath.Join(p.dir, name)
 	end := p.kept.Begin("place", dir)
 	for file, text := range files {
@@ -40,10 +41,9 @@ func (p *places) run(name string, files map[string]string) {
 
 // files are those of a run, by their names.
 func (p *places) files(name string) map[string]string {
-	p.Helper()
 	files := map[string]string{}
 	root := os.DirFS(filepath.Join(p.dir, name))
-	err := eachFile(filepath.Join(p.dir, name), func(path string, e os.DirEntry) error {
+	require.NoError(p, eachFile(filepath.Join(p.dir, name), func(path string, e os.DirEntry) error {
 		below, err := filepath.Rel(filepath.Join(p.dir, name), path)
 		if err != nil || e.IsDir() {
 			return err
@@ -56,20 +56,16 @@ func (p *places) files(name string) map[string]string {
 		files[below] = string(text)
 		_ = file.Close()
 		return err
-	})
-	require.NoError(p, err)
+	}))
 	return files
 }
 
 func (p *places) inode(name string) uint64 {
-	p.Helper()
 	var stat syscall.Stat_t
 	require.NoError(p, syscall.Stat(filepath.Join(p.dir, name), &stat))
 	return stat.Ino
 }
 
-// A run writes into the files of one that is not kept any more, and has none that it did
-// not write.
 func TestARunWritesIntoTheFilesOfAnOldOne(t *testing.T) {
 	p := newPlaces(t)
 	var first uint64
@@ -86,14 +82,12 @@ func TestARunWritesIntoTheFilesOfAnOldOne(t *testing.T) {
 	_, err := os.Stat(filepath.Join(p.dir, "last", "old"))
 	assert.True(t, os.IsNotExist(err), "it has a directory of a resource that it does not have")
 	for i := 2; i <= mostKept; i++ {
-		if got := p.files(fmt.Sprint("run", i)); len(got) != 3 || got["web/02-set.stdout"] != "set" {
-			t.Errorf("run %d has %q", i, got)
-		}
+		got := p.files(fmt.Sprint("run", i))
+		assert.True(t, len(got) == 3 && got["web/02-set.stdout"] == "set", "run %d has %q", i, got)
 	}
 }
 
-// What somebody else put into the directory of a run, or keeps by another name, is not
-// written to.
+// What somebody else put into the directory of a run, or keeps by another name, is not written to.
 func TestOnlyFilesOfOursAreWrittenInto(t *testing.T) {
 	p := newPlaces(t)
 	outside := filepath.Join(p.dir, "outside")
@@ -118,21 +112,17 @@ func TestOnlyFilesOfOursAreWrittenInto(t *testing.T) {
 		p.run(fmt.Sprint("run", i+1), map[string]string{"web/01-state.stdin.json": "input"})
 	}
 	spare, err := filepath.Glob(filepath.Join(p.dir, "spare", "*", "*", "*"))
-	if err != nil || len(spare) != 1 || filepath.Base(spare[0]) != "02-set.stdout" {
-		t.Errorf("spare are %q (%v)", spare, err)
-	}
+	assert.True(t, err == nil && len(spare) == 1 && filepath.Base(spare[0]) == "02-set.stdout", "spare are %q (%v)", spare, err)
 	p.run("last", map[string]string{"web/01-state.stdin.json": "new"})
 	assert.Len(t, p.files("last"), 1, "the last run")
 	for name, want := range map[string]string{"precious": "precious", "kept/input": "kept elsewhere"} {
-		if text, err := os.ReadFile(filepath.Join(outside, name)); err != nil || string(text) != want {
-			t.Errorf("%s has %q (%v), want %q", name, text, err, want)
-		}
+		text := must.Get(os.ReadFile(filepath.Join(outside, name)))(t)
+		assert.Equal(t, want, string(text), "%s has %q, want %q", name, text, want)
 	}
 	_, err = os.Stat(filepath.Join(outside, "link"))
 	assert.NoError(t, err, "what a link leads to")
 }
 
-// Whatever becomes of a spare directory, a run has one of its own.
 func TestARunDoesWithoutASpareDirectory(t *testing.T) {
 	for name, spoil := range map[string]func(in string) error{
 		"removed":       os.RemoveAll,
@@ -146,8 +136,7 @@ func TestARunDoesWithoutASpareDirectory(t *testing.T) {
 		for i := range 3 {
 			run := fmt.Sprint("later", i)
 			p.run(run, map[string]string{"web/01-state.stdin.json": run})
-			got := p.files(run)
-			assert.Equal(t, run, got["web/01-state.stdin.json"], name)
+			assert.Equal(t, run, p.files(run)["web/01-state.stdin.json"], name)
 		}
 		entries, err := os.ReadDir(p.dir)
 		runs := slices.DeleteFunc(entries, func(e os.DirEntry) bool { return e.Name()[:1] == "s" })
@@ -167,8 +156,6 @@ func TestTheFilesOfTheLastRunsInAPlaceAreKept(t *testing.T) {
 		}
 	}
 	k.Add("c", filepath.Join(dir, "gone already"))
-	left, err := os.ReadDir(dir)
-	if err != nil || len(left) != 2*mostKept || left[0].Name() != "a3" || left[mostKept].Name() != "b3" {
-		t.Errorf("left is %v, %v", left, err)
-	}
+	left := must.Get(os.ReadDir(dir))(t)
+	assert.True(t, len(left) == 2*mostKept && left[0].Name() == "a3" && left[mostKept].Name() == "b3", "left is %v", left)
 }

@@ -7,13 +7,17 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/deployster-go/deployster/control/runs"
 	"github.com/deployster-go/deployster/deploylog"
+	"github.com/deployster-go/deployster/engine"
 	"github.com/deployster-go/deployster/engine/enginetest"
+	"github.com/deployster-go/deployster/internal/must"
 	"github.com/deployster-go/deployster/runner/report"
 )
 
@@ -63,23 +67,18 @@ func (a at) Open(ctx context.Context, used runs.EngineUsed) (runs.Containers, fu
 	}
 }
 
-// beginAt begins a run on an engine.
 func (s *engineSite) beginAt(address, id string) *runs.Run {
-	s.Helper()
 	return s.begin(id, func(o *runs.Options) { o.Engine, o.Engines = s.engines[address], at{s, address} })
 }
 
-// diedAt is a run on an engine that started an action of db and is no more. Its
-// container runs until end.
+// diedAt is a run on an engine that started an action of db and is no more. Its container runs until end.
 func (s *engineSite) diedAt(address, id string) (end func(int)) {
-	s.Helper()
 	s.startedAt(address, id, true).End()
 	_, end = s.engines[address].Leave(s.labels(id, "create"))
 	return end
 }
 
 func (s *engineSite) startedAt(address, id string, acting bool) *runs.Run {
-	s.Helper()
 	r := s.beginAt(address, id)
 	s.record(r, report.Event{Kind: report.RunStarted, Data: map[string]string{"user": "anna", "host": "desk"}},
 		report.Event{Kind: report.ResourceStarted, Resource: "db"})
@@ -89,7 +88,6 @@ func (s *engineSite) startedAt(address, id string, acting bool) *runs.Run {
 	return r
 }
 
-// enterAt enters a resource with a run on an engine and says what it waited for.
 func (s *engineSite) enterAt(r *runs.Run, resource string, waiting func(string)) (waits []string, err error) {
 	leave, err := r.Enter(s.Context(), resource, func(text string) {
 		waits = append(waits, text)
@@ -104,16 +102,13 @@ func (s *engineSite) enterAt(r *runs.Run, resource string, waiting func(string))
 }
 
 func (s *engineSite) wantClosed() {
-	s.Helper()
 	s.wantEnded("run/web.yaml", "resource/db", "action/db/create")
 	for address, e := range s.engines {
-		if left, err := e.Containers(context.Background(), nil); err != nil || len(left) > 0 {
-			s.Errorf("left on engine %s: %v, %v", address, left, err)
-		}
+		left := must.Get(e.Containers(context.Background(), nil))(s)
+		assert.Empty(s, left, "left on engine %s: %v", address, left)
 	}
 }
 
-// Whatever engine a run uses, it asks those that dead runs used.
 func TestTheEngineOfADeadRunIsAsked(t *testing.T) {
 	noAnswer := errors.New("it does not answer\nat all")
 	for name, tc := range map[string]struct {
@@ -217,9 +212,8 @@ func TestTheEngineOfADeadRunIsAsked(t *testing.T) {
 				assert.True(t, strings.HasSuffix(waits[i], text))
 			}
 			var held *runs.HeldError
-			if got := errors.As(err, &held); got != (tc.held != nil) || err != nil && !got {
-				t.Fatalf("held: %v", err)
-			}
+			got := errors.As(err, &held)
+			require.True(t, got == (tc.held != nil) && (err == nil || got), "held: %v", err)
 			if tc.held != nil {
 				for _, text := range tc.held {
 					assert.Contains(t, err.Error(), text, "held: %v does not say %q", err, text)
@@ -229,9 +223,8 @@ func TestTheEngineOfADeadRunIsAsked(t *testing.T) {
 				assert.NoError(t, err, "another resource")
 				return
 			}
-			if story := s.story("A"); tc.story != "" && !slices.Contains(story, tc.story) {
-				t.Errorf("the log tells %v, not %q", story, tc.story)
-			}
+			story := s.story("A")
+			assert.True(t, tc.story == "" || slices.Contains(story, tc.story), "the log tells %v, not %q", story, tc.story)
 			s.wantClosed()
 		})
 	}
@@ -243,10 +236,8 @@ func TestSeveralRunsThatRecoverAtOnceRecordOneEnd(t *testing.T) {
 	end := s.diedAt("one", "A")
 	died := s.beginAt("two", "died")
 	ctx, kill := context.WithCancel(t.Context())
-	_, err := died.Enter(ctx, "db", func(string) { kill() })
-	require.Error(t, err, "it entered while the action ran")
+	require.Error(t, must.Fail(died.Enter(ctx, "db", func(string) { kill() })), "it entered while the action ran")
 	died.End()
-
 	waits := make(chan string, 100)
 	var all sync.WaitGroup
 	for id, address := range map[string]string{"B": "one", "C": "two", "D": "three", "E": "two", "F": "one"} {
@@ -311,4 +302,244 @@ func TestOnlyADeadRunThatHasNoEndIsAbandoned(t *testing.T) {
 		assert.NoError(t, runs.Abandon(t.Context(), s.log, "later", map[string]string{"user": "anna"}))
 	}
 	assert.Contains(t, s.story("later"), "run-abandoned run/web.yaml")
+}
+
+// A run asks an engine once, however many of its resources a dead run left.
+func TestAnEngineThatDoesNotAnswerIsAskedOnce(t *testing.T) {
+	s := newEngineSite(t)
+	s.diedAt("one", "A")
+	s.away["one"] = engine.ErrUnavailable
+	r := s.beginAt("two", "next")
+	defer r.End()
+	for range 3 {
+		assert.ErrorIs(t, must.Fail(s.enterAt(r, "db", nil)), engine.ErrUnavailable)
+	}
+	assert.Equal(t, 1, s.asked)
+}
+
+// An action of which the engine does not say that it ended has no end in the log, though its run has seen it fail.
+func TestAnActionWhoseEndWasNotSeenHasNoEnd(t *testing.T) {
+	for _, tc := range map[string]struct {
+		gone, left bool
+		exit       *int
+		lost       bool
+	}{
+		"the engine has no such container":      {},
+		"the engine has it, and it runs":        {left: true, lost: true},
+		"the engine does not answer":            {gone: true, lost: true},
+		"it has ended, whatever the engine has": {gone: true, left: true, exit: new(int)},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			s := newSite(t)
+			e := &looks{Fake: s.engine}
+			r := s.begin("A", func(o *runs.Options) { o.Engine = e })
+			s.record(r, append(acting("create"), report.Event{Kind: report.ResourceStarted, Resource: "web"})...)
+			end := func(int) {}
+			if tc.left {
+				_, end = s.engine.Leave(s.labels("A", "create"))
+			}
+			if tc.gone {
+				e.err = engine.ErrUnavailable
+			}
+			s.record(r, report.Event{Kind: report.ActionFailed, Resource: "db", Action: "create", Attempt: 1, Exit: tc.exit, Error: "it broke"},
+				report.Event{Kind: report.ResourceFailed, Resource: "db", Error: "it broke"}, report.Event{Kind: report.ResourceFailed, Resource: "web"})
+			ending := map[bool]string{true: "lost", false: "failed"}[tc.lost]
+			if tc.lost && !tc.left { // while the run is there, nobody can know
+				b := s.begin("B")
+				_, err := b.Enter(t.Context(), "db", func(string) {})
+				assert.ErrorContains(t, err, "still works on other resources", "entered beside it")
+				b.End()
+			}
+			s.record(r, report.Event{Kind: report.RunFailed})
+			r.End()
+			if !tc.left {
+				s.wantStory("A", append(slices.Clone(closed[:3]), "resource-started resource/web", "action-"+ending+" action/db/create",
+					"resource-"+ending+" resource/db", "resource-failed resource/web", "run-"+ending+" run/web.yaml")...)
+			}
+			c := s.begin("C")
+			defer c.End()
+			s.enter(c, func(string) { end(0) })()
+			s.wantEnded("run/web.yaml", "resource/db", "resource/web", "action/db/create")
+		})
+	}
+}
+
+// fading is an engine that answers some questions, and then no more.
+type fading struct {
+	*enginetest.Fake
+	answers int
+}
+
+func (f *fading) Containers(ctx context.Context, labels map[string]string) ([]engine.Container, error) {
+	if f.answers--; f.answers < 0 {
+		return nil, engine.ErrUnavailable
+	}
+	return f.Fake.Containers(ctx, labels)
+}
+
+type fadingAt struct {
+	at
+	one *fading
+}
+
+func (f fadingAt) Open(ctx context.Context, used runs.EngineUsed) (runs.Containers, func(), error) {
+	if used.Address == "one" {
+		return f.one, nil, nil
+	}
+	return f.at.Open(ctx, used)
+}
+
+// An engine that was opened and then stops answering is in the way of a run only
+// if it is the run's own, or an action may be at work there.
+func TestAnEngineOfAnotherRunThatStopsAnsweringHoldsNobody(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		acting  bool
+		answers int
+		closed  bool
+	}{
+		{"before it is asked what is left", false, 0, true},
+		{"before it is asked what serves", false, 1, true},
+		{"in the middle of an action", true, 0, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s := newEngineSite(t)
+			s.startedAt("one", "A", c.acting).End()
+			r, err := s.beginFading("two", c.answers)
+			require.NoError(t, err)
+			defer r.End()
+			open, err := s.log.InProgress(t.Context(), "run/web.yaml")
+			require.NoError(t, err)
+			assert.Equal(t, c.closed, len(open) == 0)
+			if !c.closed {
+				_, err = s.enterAt(r, "db", nil)
+				assert.ErrorIs(t, err, engine.ErrUnavailable, "its resource is entered")
+			}
+			assert.True(t, slices.ContainsFunc(s.notices, func(text string) bool { return strings.Contains(text, "stopped answering") }))
+		})
+	}
+	for answers := range 2 {
+		s := newEngineSite(t)
+		s.startedAt("one", "A", false).End()
+		assert.ErrorIs(t, must.Fail(s.beginFading("one", answers)), engine.ErrUnavailable, answers)
+	}
+}
+
+func (s *engineSite) beginFading(own string, answers int) (*runs.Run, error) {
+	faded := &fading{Fake: s.engines["one"], answers: answers}
+	containers := map[string]runs.Containers{"one": faded, "two": s.engines["two"]}
+	o := s.options("on " + own)
+	o.Engine, o.Engines = containers[own], fadingAt{at{s, own}, faded}
+	return runs.Begin(s.Context(), o)
+}
+
+// slow is a runs.Engines that takes its time to open one engine.
+type slow struct {
+	at
+	opening, goOn chan struct{}
+}
+
+func (o slow) Open(ctx context.Context, used runs.EngineUsed) (runs.Containers, func(), error) {
+	if used.Address == "one" {
+		close(o.opening)
+		<-o.goOn
+	}
+	return o.at.Open(ctx, used)
+}
+
+// While an engine takes its time, a run records, and asks others.
+func TestAnEngineThatIsSlowToOpenHoldsUpNothingElse(t *testing.T) {
+	s := newEngineSite(t)
+	o := slow{at{s, "two"}, make(chan struct{}), make(chan struct{})}
+	r := s.begin("next", ofOthers, func(with *runs.Options) { with.Engine, with.Engines = s.engines["two"], o })
+	defer r.End()
+	end := s.diedAt("one", "A")
+	b := s.startedAt("three", "B", false)
+	s.record(b, report.Event{Kind: report.ResourceStarted, Resource: "web"})
+	b.End()
+	entered := make(chan error, 1)
+	go func() { _, err := s.enterAt(r, "db", nil); entered <- err }()
+	<-o.opening
+	s.record(r, report.Event{Kind: report.RunStarted}, report.Event{Kind: report.ResourceStarted, Resource: "mine"},
+		report.Event{Kind: report.ActionStarted, Resource: "mine", Action: "create", Attempt: 1},
+		report.Event{Kind: report.ActionFailed, Resource: "mine", Action: "create", Attempt: 1, Error: "it broke"})
+	_, err := s.enterAt(r, "web", nil)
+	assert.NoError(t, err)
+	end(0)
+	close(o.goOn)
+	assert.NoError(t, <-entered)
+}
+
+// looks is an engine that counts how often it is asked for what a run left.
+type looks struct {
+	*enginetest.Fake
+	count int
+	err   error
+}
+
+func (l *looks) Containers(ctx context.Context, labels map[string]string) ([]engine.Container, error) {
+	l.count++
+	if l.err != nil {
+		return nil, l.err
+	}
+	return l.Fake.Containers(ctx, labels)
+}
+
+func TestRunsOfAProcessLookTogetherForWhatDeadOnesLeft(t *testing.T) {
+	s := newSite(t)
+	now := time.Now()
+	on := &looks{Fake: s.engine}
+	sweeps := runs.NewSweeps(func() time.Time { return now })
+	began := 0
+	begin := func(on runs.Containers) (*runs.Run, error) {
+		began++
+		o := s.options("RUN" + string(rune('A'+began)))
+		o.Engine, o.Sweeps = on, sweeps
+		return runs.Begin(t.Context(), o)
+	}
+	for _, step := range []struct {
+		name  string
+		do    func()
+		looks bool
+	}{
+		{"the first", func() {}, true},
+		{"the next", func() {}, false},
+		{"the next, a while later", func() { now = now.Add(9 * time.Second) }, false},
+		{"one after that", func() { now = now.Add(time.Second) }, true},
+		{"one after the clock was set back", func() { now = now.Add(-time.Hour) }, true},
+		{"the next", func() {}, false},
+		{"one after a run of the same target that died", func() { s.died("A") }, true},
+		{"the next", func() {}, false},
+	} {
+		step.do()
+		s.engine.Leave(s.serving("GONE"))
+		before := on.count
+		r := must.Get(begin(on))(t)
+		assert.Equal(t, step.looks, on.count > before, step.name)
+		r.End()
+		left := must.Get(s.engine.Containers(t.Context(), nil))(t)
+		assert.Equal(t, step.looks, (len(left) == 0), "after %s there are %v", step.name, left)
+	}
+	other := &looks{Fake: &enginetest.Fake{}, err: errors.New("out of order")}
+	for range 2 {
+		assert.Error(t, must.Fail(begin(other)), "a run began on an engine that is out of order")
+	}
+	other.err = nil
+	r := must.Get(begin(other))(t)
+	r.End()
+	assert.Equal(t, 3, other.count)
+}
+
+func TestARunWaitsForWhatItsResourcesHave(t *testing.T) {
+	s := newSite(t)
+	sweeps := runs.NewSweeps(time.Now)
+	for i, id := range []string{"B", "C"} {
+		s.died("A" + id)
+		_, end := s.engine.Leave(s.labels("A"+id, "create"))
+		r := s.begin(id, ofOthers, func(o *runs.Options) { o.Sweeps = sweeps })
+		waited := false
+		s.enter(r, func(string) { waited = true; end(0) })()
+		assert.True(t, waited, "run %d did not wait", i)
+		r.End()
+	}
 }

@@ -23,6 +23,7 @@ import (
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/deploylog/logtest"
 	"github.com/deployster-go/deployster/engine/enginetest"
+	"github.com/deployster-go/deployster/internal/must"
 	"github.com/deployster-go/deployster/internal/protected"
 	"github.com/deployster-go/deployster/runner/report"
 )
@@ -40,7 +41,6 @@ func newMaker(t *testing.T) *maker {
 	return &maker{log: reconciletest.InMemory(t)(), dir: dir, store: protected.New(filepath.Join(dir, "protected"))}
 }
 
-// run records events as a run of a manifest.
 func (m *maker) run(t interface{ Fatal(...any) }, manifest string, moved func(string) string, place string, events ...report.Event) {
 	m.n++
 	r, err := runs.Begin(context.Background(), runs.Options{
@@ -94,23 +94,19 @@ func TestWhatIsSecretOrLargeIsKeptApart(t *testing.T) {
 	secret.Secrets = [][]string{{"path"}}
 	m.run(t, "a.yaml", nil, "", makes("secret", secret), makes("large", large), makes("plain", thing("p")))
 	for e, err := range m.log.Read(context.Background(), deploylog.Filter{}) {
-		if err != nil || strings.Contains(string(e.Data), "open-sesame") || len(e.Data) > 10<<10 {
-			t.Errorf("%s of %s: %v, %d bytes", e.Name, e.Target, err, len(e.Data))
-		}
+		assert.True(t, err == nil && !strings.Contains(string(e.Data), "open-sesame") &&
+			len(e.Data) <= 10<<10, "%s of %s: %v, %d bytes", e.Name, e.Target, err, len(e.Data))
 	}
 	h := m.history(t)
 	for name, want := range map[string]*report.Made{"secret": secret, "large": large, "plain": thing("p")} {
 		got, _ := h.Thing(name)
 		made, err := got.Open(m.store)
-		if err != nil || made.Config["path"] != want.Config["path"] || len(made.Secrets) != len(want.Secrets) || made.Plugs[0].Path != "/srv" || made.DependsOn[0] != "disk" {
-			t.Errorf("%s: %+v, %v", name, made, err)
-		}
+		assert.True(t, err == nil && made.Config["path"] == want.Config["path"] && len(made.Secrets) == len(want.Secrets) &&
+			made.Plugs[0].Path == "/srv" && made.DependsOn[0] == "disk", "%s: %+v, %v", name, made, err)
 	}
 	// What is gone needs no document any more.
 	m.run(t, "a.yaml", nil, "", report.Event{Kind: report.ResourceDestroyed, Resource: "secret", Status: report.Absent}, makes("large", large))
-	if entries, err := os.ReadDir(filepath.Join(m.dir, "protected")); err != nil || len(entries) != 1 {
-		t.Errorf("%d documents are kept, %v", len(entries), err)
-	}
+	assert.Len(t, must.Get(os.ReadDir(filepath.Join(m.dir, "protected")))(t), 1)
 }
 
 func TestWhoseAThingIs(t *testing.T) {
@@ -132,9 +128,8 @@ func TestWhoseAThingIs(t *testing.T) {
 	// A workspace that is elsewhere is another one, until it is gone from there.
 	assert.Empty(t, named(m.history(t).Undeclared(runs.Owner{Manifest: []string{"b.yaml"}, Workspace: "/elsewhere"}, none)), "another workspace")
 	require.NoError(t, os.RemoveAll(m.dir))
-	if got := named(m.history(t).Undeclared(runs.Owner{Manifest: []string{"b.yaml"}, Workspace: "/elsewhere"}, none)); got != "x" {
-		t.Errorf("the workspace that was moved has %q", got)
-	}
+	got := named(m.history(t).Undeclared(runs.Owner{Manifest: []string{"b.yaml"}, Workspace: "/elsewhere"}, none))
+	assert.Equal(t, "x", got, "the workspace that was moved")
 }
 
 // Whatever was edited, applied, pruned, moved and cut off in whichever order: what is offered to
@@ -157,9 +152,8 @@ func TestHistoriesAreThoseOfANaiveModel(t *testing.T) { //nolint:gocyclo // the 
 					left = append(left, name)
 				}
 			}
-			if got := named(m.history(rt).Undeclared(runs.Owner{Manifest: []string{manifest}, Workspace: m.dir}, declared)); got != strings.Join(left, " ") {
-				rt.Fatalf("of %s, which declares %q, there is %q, want %q", manifest, declares, got, left)
-			}
+			got := named(m.history(rt).Undeclared(runs.Owner{Manifest: []string{manifest}, Workspace: m.dir}, declared))
+			require.Equal(rt, strings.Join(left, " "), got, "of %s, which declares %q, there is %q, want %q", manifest, declares, got, left)
 			var events []report.Event
 			var moved func(string) string
 			switch rapid.SampledFrom([]string{"apply", "prune", "cut off", "move", "theirs", "by hand", "forget"}).Draw(rt, "step") {
@@ -236,21 +230,18 @@ func TestWhatIsMadeOfInstancesInAPlaceIsKnown(t *testing.T) {
 	require.Equal(t, "page[a@b] page[s]", named(h.All()))
 	for name, path := range map[string]string{"page[a@b]": "one", "page[s]": "open-sesame"} {
 		got, _ := h.Thing(name)
-		if made, err := got.Open(m.store); err != nil || made.Config["path"] != path {
-			t.Errorf("%s: %+v, %v", name, made, err)
-		}
+		made := must.Get(got.Open(m.store))(t)
+		assert.True(t, made.Config["path"] == path, "%s: %+v", name, made)
 	}
 	needed, err := runs.Documents(t.Context(), m.log)
 	require.NoError(t, err)
 	assert.Len(t, needed, 1)
 	assert.Equal(t, "page[d]", named(m.history(t).Undeclared(runs.Owner{Manifest: []string{"a.yaml"}, Workspace: m.dir}, none)), "of the manifest")
 	m.run(t, "a.yaml", nil, "host@1:task", report.Event{Kind: report.ResourceDestroyed, Resource: "page[s]", Status: report.Absent})
-	if h, err = runs.ReadPlace(t.Context(), m.log, "host@1:task", asked); err != nil || named(h.All()) != "page[a@b]" {
-		t.Errorf("then it knows %v, %v", h.All(), err)
-	}
+	h, err = runs.ReadPlace(t.Context(), m.log, "host@1:task", asked)
+	assert.True(t, err == nil && named(h.All()) == "page[a@b]", "then it knows %v, %v", h.All(), err)
 }
 
-// What was forgotten in a place is nobody's there, until it is made once more.
 func TestWhatIsForgottenInAPlaceIsNobodys(t *testing.T) {
 	m := newMaker(t)
 	secret, one := thing("open-sesame"), thing("one")
@@ -258,13 +249,8 @@ func TestWhatIsForgottenInAPlaceIsNobodys(t *testing.T) {
 	const place = "host@1:task"
 	asked := []string{"page[one]", "page[s]"}
 	know := func(want string) {
-		t.Helper()
-		h, err := runs.ReadPlace(t.Context(), m.log, place, asked)
-		require.NoError(t, err)
-		assert.Equal(t, want, named(h.All()))
-		made, err := runs.Made(t.Context(), m.log, place, asked, 0)
-		require.NoError(t, err)
-		assert.Equal(t, want, strings.Join(made, " "))
+		assert.Equal(t, want, named(must.Get(runs.ReadPlace(t.Context(), m.log, place, asked))(t).All()))
+		assert.Equal(t, want, strings.Join(must.Get(runs.Made(t.Context(), m.log, place, asked, 0))(t), " "))
 	}
 	m.run(t, "a.yaml", nil, place, makes("page[one]", one), makes("page[s]", secret))
 	know("page[one] page[s]")
@@ -284,15 +270,12 @@ func TestWhatIsNoInstanceIsForgottenInAPlaceToo(t *testing.T) {
 	const place = "host@1:task"
 	n := 0
 	forget := func(want string) {
-		t.Helper()
 		n++
 		f, err := runs.Memory{Log: m.log, Protected: m.store}.Forget(t.Context(), fmt.Sprintf("FORGET%d", n), "db@"+place, nil)
 		require.NoError(t, err)
 		assert.Equal(t, want, f.Made)
 		made, err := runs.Made(t.Context(), m.log, place, []string{"db"}, 0)
-		if want != "" && (err != nil || len(made) > 0) {
-			t.Errorf("still made are %v, %v", made, err)
-		}
+		assert.False(t, want != "" && (err != nil || len(made) > 0), "still made are %v, %v", made, err)
 	}
 	m.run(t, "a.yaml", nil, "host@1:other", makes("db", thing("db")))
 	forget("")
@@ -334,8 +317,7 @@ func TestThePastIsWhatTheLogSaysOfIt(t *testing.T) {
 				e.Target, e.Name = deploylog.Target("resource/"+name), runs.EventResourceMoved
 				e.Data = []byte(`{"from":"` + rapid.SampledFrom(names).Draw(t, "from") + `"}`)
 			}
-			appended, err := log.Append(t.Context(), e)
-			require.NoError(t, err)
+			appended := must.Get(log.Append(t.Context(), e))(t)
 			events = append(events, appended...)
 			if !rapid.Bool().Draw(t, "asked") {
 				continue
@@ -367,13 +349,11 @@ func interrupted(events []deploylog.Event, name string) bool {
 	return false
 }
 
-// counted counts the events that are read of a log.
 type counted struct {
 	deploylog.Log
 	read int
 }
 
-// Read implements deploylog.Log.
 func (c *counted) Read(ctx context.Context, f deploylog.Filter) iter.Seq2[deploylog.Event, error] {
 	return func(yield func(deploylog.Event, error) bool) {
 		for e, err := range c.Log.Read(ctx, f) {
@@ -389,13 +369,8 @@ func (c *counted) Read(ctx context.Context, f deploylog.Filter) iter.Seq2[deploy
 // an apply of some resources does not evaluate stays what it was.
 func TestSecretOutputs(t *testing.T) {
 	log, store := newMaker(t).log, protected.New(t.TempDir())
-	document := func(values map[string]any) *protected.Ref {
-		ref, err := store.Put(values)
-		require.NoError(t, err)
-		return &ref
-	}
+	document := func(values map[string]any) *protected.Ref { ref := must.Get(store.Put(values))(t); return &ref }
 	end := func(run, text string, secret *protected.Ref) {
-		t.Helper()
 		var d runs.Data
 		require.NoError(t, json.Unmarshal([]byte(text), &d))
 		d.Secret = secret
@@ -412,15 +387,13 @@ func TestSecretOutputs(t *testing.T) {
 	end("1", `{"outputs":{"a":{"value":null,"secret":true},"n":{"value":null,"secret":true},"open":{"value":1}}}`, first)
 	end("2", `{"outputs":{"a":{"value":null,"secret":true}},"outputs_unknown":["n"]}`, second)
 	end("3", `{"outputs":{"old":{"value":null,"secret":true}},"outputs_unknown":["n","a"]}`, nil)
-
 	all, err := runs.ReadOutputs(t.Context(), log, "run/")
 	require.NoError(t, err)
 	told, applied := all.Of("run/m")
 	m := runs.Memory{Log: log, Protected: store}
 	for name, want := range map[string]any{"a": "neu", "n": json.Number("12345678901234567890")} {
-		if got, err := m.Output(name, told[name]); err != nil || got != want {
-			t.Errorf("%s is %v (%v), want %v", name, got, err, want)
-		}
+		got := must.Get(m.Output(name, told[name]))(t)
+		assert.True(t, got == want, "%s is %v, want %v", name, got, want)
 	}
 	for name, problem := range map[string]string{"old": "did not keep its value: apply again", "a": "whose value is kept where the log is"} {
 		if name == "a" {
@@ -430,13 +403,10 @@ func TestSecretOutputs(t *testing.T) {
 		assert.ErrorContains(t, err, problem, name)
 	}
 	needed, err := runs.Documents(t.Context(), log)
-	if err != nil || !applied || !needed[first.Name] || !needed[second.Name] {
-		t.Errorf("needed are %v, %v", needed, err)
-	}
+	assert.True(t, err == nil && applied && needed[first.Name] && needed[second.Name], "needed are %v, %v", needed, err)
 	end("4", `{"details":{"command":"destroy"}}`, nil)
-	if needed, err = runs.Documents(t.Context(), log); err != nil || len(needed) != 0 {
-		t.Errorf("needed after a destroy are %v, %v", needed, err)
-	}
+	needed, err = runs.Documents(t.Context(), log)
+	assert.True(t, err == nil && len(needed) == 0, "needed after a destroy are %v, %v", needed, err)
 }
 
 func keeping(resource string, attempt int, keep map[string]any, protect bool) report.Event {
@@ -475,8 +445,7 @@ func TestTheMemoryOfTheLogIsThatOfANaiveOne(t *testing.T) {
 			}
 			held.End()
 			if rapid.IntRange(0, 9).Draw(rt, "forget") == 0 {
-				was, err := runs.Memory{Log: s.log, Protected: docs}.Forget(t.Context(), run+"-forget", "a", nil)
-				require.NoError(rt, err)
+				was := must.Get(runs.Memory{Log: s.log, Protected: docs}.Forget(t.Context(), run+"-forget", "a", nil))(rt)
 				require.Equal(rt, len(naive["a"]) > 0, was.Kept)
 				naive["a"], protects["a"] = nil, false
 			}
@@ -507,7 +476,6 @@ func TestTheMemoryOfTheLogIsThatOfANaiveOne(t *testing.T) {
 // keepingSecret is a site on which a run has kept something secret of "db", and then more, of
 // which the type does not say so.
 func keepingSecret(t *testing.T) (*site, *protected.Store) {
-	t.Helper()
 	s := newSite(t)
 	docs := protected.New(t.TempDir())
 	run, err := runs.Begin(t.Context(), runs.Options{Log: s.log, Engine: s.engine, ID: "r", Target: "run/web.yaml", Protected: docs, Notice: func(string) {}})
@@ -522,22 +490,17 @@ func keepingSecret(t *testing.T) (*site, *protected.Store) {
 func TestNothingThatIsProtectedIsInTheLog(t *testing.T) {
 	s, docs := keepingSecret(t)
 	for e, err := range s.log.Read(t.Context(), deploylog.Filter{}) {
-		if err != nil || strings.Contains(string(e.Data), "s3cr3t") || !strings.Contains(string(e.Data), `"protected":{"name":`) {
-			t.Errorf("%s, %v", e.Data, err)
-		}
+		assert.True(t, err == nil && !strings.Contains(string(e.Data), "s3cr3t") &&
+			strings.Contains(string(e.Data), `"protected":{"name":`), "%s, %v", e.Data, err)
 	}
-	kept, err := runs.LastKept(t.Context(), s.log, "db")
-	require.NoError(t, err)
+	kept := must.Get(runs.LastKept(t.Context(), s.log, "db"))(t)
 	require.False(t, kept.None())
 	memory := runs.Memory{Log: s.log, Protected: docs}
-	if past, err := memory.Past(t.Context(), "db", true); err != nil || !reflect.DeepEqual(past.Secrets, [][]string{{"key"}}) {
-		t.Errorf("what is secret in it is %q, %v", past.Secrets, err)
-	}
-	_, err = memory.Forget(t.Context(), "f", "db", nil)
-	require.NoError(t, err)
-	if again, err := memory.Forget(t.Context(), "g", "db", nil); again.Kept || err != nil {
-		t.Errorf("nothing was forgotten: %v, %v", again, err)
-	}
+	past, err := memory.Past(t.Context(), "db", true)
+	assert.True(t, err == nil && reflect.DeepEqual(past.Secrets, [][]string{{"key"}}), "what is secret in it is %q, %v", past.Secrets, err)
+	must.Get(memory.Forget(t.Context(), "f", "db", nil))(t)
+	again, err := memory.Forget(t.Context(), "g", "db", nil)
+	assert.True(t, !again.Kept && err == nil, "nothing was forgotten: %v, %v", again, err)
 	assert.Error(t, docs.Get(*kept.Protected, new(any)), "the document is there still")
 }
 
@@ -547,20 +510,17 @@ func TestADocumentThatIsGoneIsSaidWithARemedy(t *testing.T) {
 	if _, err := memory.Past(t.Context(), "db", true); err == nil || !strings.Contains(err.Error(), "restore it from a backup, with the log") || !strings.Contains(err.Error(), "deployster state forget db") {
 		t.Errorf("got %v", err)
 	}
-	if past, err := memory.Past(t.Context(), "db", false); err != nil || past.Kept != nil {
-		t.Errorf("a type that keeps nothing needs it: %v, %v", past, err)
-	}
+	past := must.Get(memory.Past(t.Context(), "db", false))(t)
+	assert.True(t, past.Kept == nil, "a type that keeps nothing needs it: %v", past)
 }
 
 func TestNothingIsForgottenWhileSomebodyWorksOnIt(t *testing.T) {
 	s := newSite(t)
 	run := s.begin("r")
 	defer run.End()
-	leave, err := run.Enter(t.Context(), "db", func(string) {})
-	require.NoError(t, err)
+	leave := must.Get(run.Enter(t.Context(), "db", func(string) {}))(t)
 	defer leave()
-	_, err = (runs.Memory{Log: s.log}).Forget(t.Context(), "f", "db", nil)
-	assert.ErrorIs(t, err, deploylog.ErrLocked)
+	assert.ErrorIs(t, must.Fail((runs.Memory{Log: s.log}).Forget(t.Context(), "f", "db", nil)), deploylog.ErrLocked)
 }
 
 func TestAnActionOfWhichTheEndIsNotKnownInterrupted(t *testing.T) {
@@ -583,16 +543,13 @@ func TestAnActionOfWhichTheEndIsNotKnownInterrupted(t *testing.T) {
 			s := newSite(t)
 			memory := runs.Memory{Log: s.log}
 			ask := func() bool {
-				past, err := memory.Past(t.Context(), "db", true)
-				require.NoError(t, err)
+				past := must.Get(memory.Past(t.Context(), "db", true))(t)
 				return past.Interrupted
 			}
 			run := s.begin("dead")
 			s.record(run, report.Event{Kind: report.RunStarted}, report.Event{Kind: report.ResourceStarted, Resource: "db"})
 			s.record(run, tc.events...)
-			if len(tc.events) == 1 && ask() {
-				t.Error("an action that goes on counts as interrupted")
-			}
+			assert.True(t, len(tc.events) != 1 || !ask(), "an action that goes on counts as interrupted")
 			run.End()
 			if len(tc.after) == 0 && ask() != tc.want {
 				t.Errorf("before its run is closed: %v", !tc.want)

@@ -20,6 +20,7 @@ import (
 	"github.com/deployster-go/deployster/engine"
 	"github.com/deployster-go/deployster/engine/enginetest"
 	"github.com/deployster-go/deployster/expression"
+	"github.com/deployster-go/deployster/internal/must"
 	"github.com/deployster-go/deployster/internal/protected"
 	"github.com/deployster-go/deployster/manifest"
 	"github.com/deployster-go/deployster/protocol"
@@ -33,9 +34,8 @@ var errKilled = errors.New("the process was killed")
 // what it appends, or just after.
 type mortal struct {
 	deploylog.Log
-	left  int // appends that it lives to see
-	after bool
-	dead  bool
+	left        int // appends that it lives to see
+	after, dead bool
 }
 
 func (m *mortal) Append(ctx context.Context, events ...deploylog.Event) ([]deploylog.Event, error) {
@@ -56,12 +56,11 @@ func (m *mortal) Append(ctx context.Context, events ...deploylog.Event) ([]deplo
 
 // cloud has disks with ids that only it gives, each marked with the id of the resource that it is of.
 type cloud struct {
-	dir   string
-	log   deploylog.Log
-	docs  *protected.Store
-	disks map[string]string // id → mark
-	made  int
-	runs  int
+	dir        string
+	log        deploylog.Log
+	docs       *protected.Store
+	disks      map[string]string // id → mark
+	made, runs int
 }
 
 func newCloud(t *testing.T) *cloud {
@@ -69,8 +68,7 @@ func newCloud(t *testing.T) *cloud {
 	return &cloud{dir: dir, log: reconciletest.InMemory(t)(), docs: protected.New(filepath.Join(dir, protected.DirName)), disks: map[string]string{}}
 }
 
-// disk is a type that finds a disk by what was kept, and where it is not known how the last action
-// ended, by its mark.
+// disk is a type that finds a disk by what was kept, and where it is not known how the last action ended, by its mark.
 func (c *cloud) disk(_ context.Context, call enginetest.Call) int {
 	if len(call.Args) == 0 {
 		fmt.Fprint(call.Stdout, `{"keeps":true,"removable":true,"state_action":{"args":["state"]},"config_schema":{"properties":{"token":{"writeOnly":true}}}}`)
@@ -116,7 +114,6 @@ func (c *cloud) disk(_ context.Context, call enginetest.Call) int {
 // apply applies a manifest with disks of these names, and prunes, as a process that is killed at
 // one of its appends, unless left is negative. It reports whether it was.
 func (c *cloud) apply(t *testing.T, left int, after bool, names ...string) (killed bool) {
-	t.Helper()
 	text := "resources:"
 	for _, name := range names {
 		text += fmt.Sprintf("\n  %s: {type: disk, config: {token: hush-hush}}", name)
@@ -155,55 +152,43 @@ func (c *cloud) apply(t *testing.T, left int, after bool, names ...string) (kill
 		Engine: fake, Images: fake, Parallelism: 1, Pull: engine.PullMissing, Now: time.Now, Run: o.ID, Log: "LOG",
 		Workspace: c.dir, Work: filepath.Join(c.dir, "work", o.ID),
 	}).Apply(t.Context(), runner.Caller{Recorder: held, Guard: held, Past: runs.PastOf(o)})
-	if err != nil && !log.dead {
-		t.Fatal(err)
-	}
+	require.True(t, err == nil || log.dead, "%v", err)
 	return log.dead
 }
 
 // has fails unless there is just one disk of each name, known by what is kept, and no document that
 // nothing refers to but those that are removed as such.
 func (c *cloud) has(t *testing.T, names ...string) {
-	t.Helper()
 	memory := runs.Memory{Log: c.log, Protected: c.docs}
 	for _, name := range names {
 		past, err := memory.Past(t.Context(), name, true)
 		kept := past.Kept
-		if id, _ := kept["id"].(string); err != nil || c.disks[id] != "LOG/"+name {
-			t.Errorf("of %s is kept %v (%v), and there are %v", name, kept, err, c.disks)
-		}
+		id, _ := kept["id"].(string)
+		assert.True(t, err == nil && c.disks[id] == "LOG/"+name, "of %s is kept %v (%v), and there are %v", name, kept, err, c.disks)
 	}
 	assert.Len(t, c.disks, len(names))
 	assert.LessOrEqual(t, c.made, len(names))
-	h, err := runs.ReadHistory(t.Context(), c.log)
-	require.NoError(t, err)
-	assert.Equal(t, names, h.Names())
-	needed, err := runs.Documents(t.Context(), c.log)
-	require.NoError(t, err)
+	assert.Equal(t, names, must.Get(runs.ReadHistory(t.Context(), c.log))(t).Names())
+	needed := must.Get(runs.Documents(t.Context(), c.log))(t)
 	pruned, err := c.docs.Prune(func(name string) bool { return needed[name] }, time.Now().Add(time.Hour), false)
 	left, failed := filepath.Glob(filepath.Join(c.dir, protected.DirName, "*"))
-	if err != nil || failed != nil || len(pruned) > 1 || len(left) != 2*len(names) {
-		t.Errorf("%d documents are left, and %d were of nobody (%v)", len(left), len(pruned), err)
-	}
+	assert.True(t, err == nil && failed == nil && len(pruned) <= 1 &&
+		len(left) == 2*len(names), "%d documents are left, and %d were of nobody (%v)", len(left), len(pruned), err)
 	for e, err := range c.log.Read(t.Context(), deploylog.Filter{}) {
-		if err != nil || strings.Contains(string(e.Data), "hush") || strings.Contains(string(e.Data), `"d-`) {
-			t.Fatalf("%s of %s: %v", e.Name, e.Target, err)
-		}
+		require.True(t, err == nil && !strings.Contains(string(e.Data), "hush") &&
+			!strings.Contains(string(e.Data), `"d-`), "%s of %s: %v", e.Name, e.Target, err)
 	}
 }
 
 // atEachAppend does something as a process that is killed at its first append, at its second, and
 // so on, each time in another world, before and after the log has it.
 func atEachAppend(t *testing.T, do func(t *testing.T, left int, after bool) (killed bool)) {
-	t.Helper()
 	for _, after := range []bool{false, true} {
 		left := 0
 		for do(t, left, after) && !t.Failed() {
 			left++
 		}
-		if left < 10 && !t.Failed() {
-			t.Errorf("it was killed %d times only", left)
-		}
+		assert.True(t, left >= 10 || t.Failed(), "it was killed %d times only", left)
 	}
 }
 
@@ -232,7 +217,6 @@ func TestWhatIsPrunedIsGoneWhereverTheRunIsKilled(t *testing.T) {
 	})
 }
 
-// What was done to a resource under the name that it had before is not forgotten with the name.
 func TestAnActionThatWasInterruptedStaysSoUnderAnotherName(t *testing.T) {
 	begun := func(name string) report.Event {
 		return report.Event{Kind: report.ActionStarted, Resource: name, Action: "create"}
@@ -264,25 +248,17 @@ func TestAnActionThatWasInterruptedStaysSoUnderAnotherName(t *testing.T) {
 			next := s.begin("next")
 			s.record(next, tc.after...)
 			next.End()
-			past, err := runs.Memory{Log: s.log}.Past(t.Context(), "c", false)
-			require.NoError(t, err)
-			assert.Equal(t, tc.want, past.Interrupted)
+			assert.Equal(t, tc.want, must.Get(runs.Memory{Log: s.log}.Past(t.Context(), "c", false))(t).Interrupted)
 		})
 	}
 }
 
-// move records that a resource has another name.
 func move(t *testing.T, log deploylog.Log, from, to string) {
-	t.Helper()
 	e := deploylog.Event{Deployment: "moving", Target: deploylog.Target("resource/" + to), Name: runs.EventResourceMoved, Attempt: 1, Data: []byte(`{"from":"` + from + `"}`)}
-	_, err := log.Append(t.Context(), e)
-	require.NoError(t, err)
+	must.Get(log.Append(t.Context(), e))(t)
 }
 
-// beginDestroy begins a run that destroys: it has no revision. What it destroys
-// is told by its variables.
 func (s *site) beginDestroy(id, variables string) *runs.Run {
-	s.Helper()
 	return s.begin(id, func(o *runs.Options) {
 		o.Revision = ""
 		if variables != "" {
@@ -356,9 +332,7 @@ func TestWhatTheLogKnowsToBeGone(t *testing.T) {
 			r := s.beginDestroy("Z", "stage=test")
 			defer r.End()
 			s.record(r, report.Event{Kind: report.RunStarted}, report.Event{Kind: report.ResourceInitialized, Resource: "db"})
-			gone, err := r.Gone(t.Context(), "db")
-			require.NoError(t, err)
-			assert.Equal(t, tc.gone, gone)
+			assert.Equal(t, tc.gone, must.Get(r.Gone(t.Context(), "db"))(t))
 		})
 	}
 }

@@ -22,6 +22,7 @@ import (
 	"github.com/deployster-go/deployster/deploylog/sqlite"
 	"github.com/deployster-go/deployster/engine"
 	"github.com/deployster-go/deployster/engine/enginetest"
+	"github.com/deployster-go/deployster/internal/must"
 	"github.com/deployster-go/deployster/runner"
 	"github.com/deployster-go/deployster/runner/invoke"
 	"github.com/deployster-go/deployster/runner/report"
@@ -42,16 +43,12 @@ func newSite(t *testing.T) *site {
 	return &site{T: t, log: reconciletest.InMemory(t)(), engine: &enginetest.Fake{}, patience: time.Minute}
 }
 
-// begin begins a run. Options may be other than those of a run of web.yaml.
 func (s *site) begin(id string, other ...func(*runs.Options)) *runs.Run {
-	s.Helper()
 	o := s.options(id)
 	for _, change := range other {
 		change(&o)
 	}
-	r, err := runs.Begin(s.Context(), o)
-	require.NoError(s, err)
-	return r
+	return must.Get(runs.Begin(s.Context(), o))(s)
 }
 
 func (s *site) options(id string) runs.Options {
@@ -61,7 +58,6 @@ func (s *site) options(id string) runs.Options {
 	}
 }
 
-// ofOthers makes a run one of other manifests.
 func ofOthers(o *runs.Options) { o.Target = "run/other.yaml" }
 
 // acting are the events of a run up to the start of an action of db.
@@ -73,7 +69,6 @@ func acting(action string) []report.Event {
 }
 
 func (s *site) record(r *runs.Run, events ...report.Event) {
-	s.Helper()
 	for _, e := range events {
 		require.NoError(s, r.Record(s.Context(), e))
 	}
@@ -82,13 +77,11 @@ func (s *site) record(r *runs.Run, events ...report.Event) {
 // died is a run that started an action, "create" if nothing else is said, and
 // is no more: its lock is free, and nothing says how it ended.
 func (s *site) died(id string, action ...string) {
-	s.Helper()
 	r := s.begin(id)
 	s.record(r, acting(append(action, "create")[0])...)
 	r.End()
 }
 
-// serving are the labels of a process that serves.
 func (s *site) serving(run string) map[string]string {
 	return map[string]string{invoke.LabelKind: invoke.KindServe, invoke.LabelLog: s.log.ID(), invoke.LabelRun: run}
 }
@@ -105,10 +98,8 @@ func (s *site) labels(run, action string) map[string]string {
 	}
 }
 
-// story returns the events of a deployment as "event target", with what is
-// told of an abandoned one.
+// story returns the events of a deployment as "event target", with what is told of an abandoned one.
 func (s *site) story(deployment string) []string {
-	s.Helper()
 	var story []string
 	for e, err := range s.log.Read(context.Background(), deploylog.Filter{Deployment: deployment}) {
 		require.NoError(s, err)
@@ -130,17 +121,12 @@ func (s *site) story(deployment string) []string {
 }
 
 func (s *site) wantStory(deployment string, want ...string) {
-	s.Helper()
 	assert.Equal(s, want, s.story(deployment), deployment)
 }
 
-// wantEnded fails unless nothing is in progress at these targets.
 func (s *site) wantEnded(targets ...deploylog.Target) {
-	s.Helper()
 	for _, target := range targets {
-		open, err := s.log.InProgress(context.Background(), target)
-		require.NoError(s, err)
-		assert.Empty(s, open, target)
+		assert.Empty(s, must.Get(s.log.InProgress(context.Background(), target))(s), target)
 	}
 }
 
@@ -149,9 +135,7 @@ func (s *site) enter(r *runs.Run, waiting func(string)) func() {
 	if waiting == nil {
 		waiting = func(text string) { s.Errorf("it waits: %s", text) }
 	}
-	leave, err := r.Enter(s.Context(), "db", waiting)
-	require.NoError(s, err)
-	return leave
+	return must.Get(r.Enter(s.Context(), "db", waiting))(s)
 }
 
 func TestARunIsToldInItsOwnTargets(t *testing.T) {
@@ -172,9 +156,7 @@ func TestARunIsToldInItsOwnTargets(t *testing.T) {
 		"run-finished-successfully run/web.yaml")
 	for _, target := range []deploylog.Target{"run/web.yaml", "resource/db", "action/db/create"} {
 		e, ok, err := s.log.Latest(t.Context(), target, deploylog.Succeeded)
-		if err != nil || !ok || e.Deployment != "A" || e.Revision != "rev-A" {
-			t.Errorf("latest of %s: %+v, %v, %v", target, e, ok, err)
-		}
+		assert.True(t, err == nil && ok && e.Deployment == "A" && e.Revision == "rev-A", "latest of %s: %+v, %v, %v", target, e, ok, err)
 		s.wantEnded(target)
 	}
 }
@@ -199,7 +181,6 @@ func TestALivingRunIsLeftAlone(t *testing.T) {
 	s.wantStory("A", "run-started run/web.yaml")
 }
 
-// What a dead run left at work is waited for before the resource is looked at, and its end recorded.
 func TestWhatADeadRunLeftIsWaitedForBeforeTheResourceIsLookedAt(t *testing.T) {
 	for name, tc := range map[string]struct {
 		action, left string   // that A was at, and that is there; "" is a process that serves
@@ -229,8 +210,7 @@ func TestWhatADeadRunLeftIsWaitedForBeforeTheResourceIsLookedAt(t *testing.T) {
 			b := s.begin("B")
 			defer b.End()
 			if tc.looked {
-				unlock, err := s.log.TryLock("run/A")
-				require.NoError(s, err)
+				unlock := must.Get(s.log.TryLock("run/A"))(s)
 				defer unlock()
 			}
 			told := ""
@@ -284,12 +264,10 @@ func TestWhatIsOfOthersIsLeftAlone(t *testing.T) {
 			})
 			defer b.End()
 			if tc.enters != "" {
-				leave, err := b.Enter(t.Context(), tc.enters, func(text string) { t.Errorf("it waits: %s", text) })
-				require.NoError(t, err)
+				leave := must.Get(b.Enter(t.Context(), tc.enters, func(text string) { t.Errorf("it waits: %s", text) }))(t)
 				leave()
 			}
-			left, err := s.engine.Containers(t.Context(), nil)
-			require.NoError(t, err)
+			left := must.Get(s.engine.Containers(t.Context(), nil))(t)
 			require.Len(t, left, 1)
 			assert.Equal(t, tc.of, left[0].Labels[invoke.LabelRun])
 		})
@@ -297,14 +275,10 @@ func TestWhatIsOfOthersIsLeftAlone(t *testing.T) {
 }
 
 func (s *site) wantNoContainers() {
-	s.Helper()
-	left, err := s.engine.Containers(context.Background(), nil)
-	require.NoError(s, err)
-	assert.Empty(s, left)
+	assert.Empty(s, must.Get(s.engine.Containers(context.Background(), nil))(s))
 }
 
-// What a dead run left is closed whoever enters its resource next, and however
-// often the one who closes it dies in turn.
+// What a dead run left is closed whoever enters its resource next, and however often the one who closes it dies in turn.
 func TestARunOfOtherManifestsClosesTheResourceToo(t *testing.T) {
 	s := newSite(t)
 	s.died("A")
@@ -319,7 +293,6 @@ func TestARunOfOtherManifestsClosesTheResourceToo(t *testing.T) {
 
 // created is a container that the engine made for a run, and that nobody starts.
 func (s *site) created(labels map[string]string) {
-	s.Helper()
 	s.engine.Images = map[string]enginetest.FakeImage{"thing": {
 		Entrypoint: []string{"/thing"}, Program: func(context.Context, enginetest.Call) int { return 0 },
 	}}
@@ -330,8 +303,7 @@ func (s *site) created(labels map[string]string) {
 	})
 	s.Cleanup(func() { cancel(); running.Wait() })
 	for {
-		left, err := s.engine.Containers(s.Context(), labels)
-		require.NoError(s, err)
+		left := must.Get(s.engine.Containers(s.Context(), labels))(s)
 		if len(left) > 0 {
 			return
 		}
@@ -339,7 +311,6 @@ func (s *site) created(labels map[string]string) {
 	}
 }
 
-// An engine may make a container only after the run that asked for it has died.
 func TestAContainerThatIsMadeAfterItsRunDiedIsRemoved(t *testing.T) {
 	for _, action := range []string{"state", "create"} {
 		t.Run(action, func(t *testing.T) {
@@ -349,7 +320,6 @@ func TestAContainerThatIsMadeAfterItsRunDiedIsRemoved(t *testing.T) {
 			s.created(s.labels("A", action))
 			b.End()
 			s.wantNoContainers()
-
 			s.created(s.labels("A", action))
 			defer s.begin("C", ofOthers).End()
 			s.wantNoContainers()
@@ -398,8 +368,7 @@ func TestWaitingForAResourceEndsWithTheContext(t *testing.T) {
 	defer b.End()
 	defer s.enter(a, nil)()
 	ctx, cancel := context.WithCancel(t.Context())
-	_, err := b.Enter(ctx, "db", func(string) { cancel() })
-	assert.Error(t, err)
+	assert.Error(t, must.Fail(b.Enter(ctx, "db", func(string) { cancel() })))
 }
 
 func TestRunTarget(t *testing.T) {
@@ -417,22 +386,17 @@ func TestRunTarget(t *testing.T) {
 
 func TestARunLeavesNoLockBehind(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "log.db")
-	log, err := sqlite.Open(t.Context(), path, sqlite.Options{})
-	require.NoError(t, err)
+	log := must.Get(sqlite.Open(t.Context(), path, sqlite.Options{}))(t)
 	defer log.Close()
 	for range 3 {
-		r, err := runs.Watch(runs.Options{Log: log, ID: "RUN"})
-		require.NoError(t, err)
+		r := must.Get(runs.Watch(runs.Options{Log: log, ID: "RUN"}))(t)
 		assert.True(t, runs.Alive(log, "RUN"), "it is not known to be alive")
 		r.End()
 		assert.False(t, runs.Alive(log, "RUN"), "it is alive after its end")
-		if left, err := os.ReadDir(path + ".locks"); len(left) > 0 || err != nil {
-			t.Errorf("it left %v, %v", left, err)
-		}
+		assert.Empty(t, must.Get(os.ReadDir(path+".locks"))(t))
 	}
 }
 
-// shared is a log of several machines.
 type shared struct{ deploylog.Log }
 
 func (shared) Shared() bool { return true }
@@ -465,20 +429,17 @@ func TestWhoseAThingOfAnotherMachineIs(t *testing.T) {
 				Log: log, Engine: &enginetest.Fake{}, ID: "RUN1", Target: "run/x", Revision: "rev", OrphanTimeout: time.Minute, Notice: func(string) {},
 				Manifest: []string{"a.yaml"}, Workspace: tc.was, Machine: tc.made,
 			}
-			r, err := runs.Begin(t.Context(), o)
-			require.NoError(t, err)
+			r := must.Get(runs.Begin(t.Context(), o))(t)
 			defer r.End()
 			require.NoError(t, r.Record(t.Context(), makes("x", thing("x"))))
-			h, err := runs.ReadHistory(context.Background(), log)
-			require.NoError(t, err)
+			h := must.Get(runs.ReadHistory(context.Background(), log))(t)
 			o.Workspace, o.Machine = tc.workspace, tc.now
 			made, _ := h.Thing("x")
 			assert.Equal(t, tc.of, made.Of(o.Owner()))
 			assert.Equal(t, tc.here, made.Here(o.Owner()))
 			moves := h.Moves(o.Owner(), func(string) string { return "y" })
-			if all := h.Undeclared(o.Owner(), none); (len(all) > 0) != tc.of || (len(moves) > 0) != tc.of {
-				t.Errorf("not declared are %v, moves are %v", all, moves)
-			}
+			all := h.Undeclared(o.Owner(), none)
+			assert.True(t, (len(all) > 0) == tc.of && (len(moves) > 0) == tc.of, "not declared are %v, moves are %v", all, moves)
 		})
 	}
 }
@@ -494,10 +455,7 @@ func to(from, now string) func(string) string {
 }
 
 func (m *maker) past(t *testing.T, past runner.PastFunc, name string) runner.Past {
-	t.Helper()
-	p, err := past(t.Context(), name, true)
-	require.NoError(t, err)
-	return p
+	return must.Get(past(t.Context(), name, true))(t)
 }
 
 // What is called otherwise is the same thing, and keeps its identity; whoever gets the name that it
@@ -506,7 +464,6 @@ func TestWhatIsRenamedKeepsItsIdentity(t *testing.T) {
 	m := newMaker(t)
 	past := runs.PastOf(runs.Options{Log: m.log, Protected: m.store})
 	want := func(name, identity string) {
-		t.Helper()
 		assert.Equal(t, identity, m.past(t, past, name).Identity, name)
 		assert.Equal(t, identity, m.past(t, runs.PastOf(runs.Options{Log: m.log, Protected: m.store}), name).Identity, name)
 	}
@@ -533,9 +490,8 @@ func TestThePastOfWhatIsToHaveAnotherName(t *testing.T) {
 	h := m.history(t)
 	past := h.Moving(m.log, h.Moves(runs.Owner{Manifest: []string{"m.yaml"}, Workspace: m.dir}, to("a", "b")), runs.PastOf(runs.Options{Log: m.log, Protected: m.store}))
 	for _, when := range []string{"before", "after"} {
-		if p := m.past(t, past, "b"); p.Identity != "a" || p.Kept["id"] != "x" {
-			t.Errorf("%s the log says so it has %+v", when, p)
-		}
+		p := m.past(t, past, "b")
+		assert.True(t, p.Identity == "a" && p.Kept["id"] == "x", "%s the log says so it has %+v", when, p)
 		m.run(t, "m.yaml", to("a", "b"), "", makes("a", thing("p")))
 	}
 }

@@ -1,7 +1,9 @@
 package submission_test
 
 import (
+	"context"
 	"crypto/sha256"
+	"errors"
 	"fmt"
 	"io"
 	"log"
@@ -11,24 +13,33 @@ import (
 	"os/exec"
 	"path/filepath"
 	"reflect"
+	"runtime"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-containerregistry/pkg/registry"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/deployster-go/deployster/build"
+	"github.com/deployster-go/deployster/build/recipe"
 	"github.com/deployster-go/deployster/build/record"
+	"github.com/deployster-go/deployster/control/submission"
+	"github.com/deployster-go/deployster/control/work"
+	"github.com/deployster-go/deployster/engine"
 	"github.com/deployster-go/deployster/internal/artifacts"
+	"github.com/deployster-go/deployster/internal/must"
+	"github.com/deployster-go/deployster/internal/objects"
+	"github.com/deployster-go/deployster/inventory"
+	"github.com/deployster-go/deployster/manifest/vars"
 )
 
 // git runs git in the workspace, without settings of whoever runs the test.
 func (w *world) git(args ...string) string {
-	w.Helper()
 	c := exec.Command("git", append([]string{"-C", w.dir, "-c", "user.name=a", "-c", "user.email=a@example.org"}, args...)...)
 	c.Env = append(os.Environ(), "HOME="+w.dir+"/none")
-	out, err := c.CombinedOutput()
-	require.NoError(w, err)
+	out := must.Get(c.CombinedOutput())(w)
 	return strings.TrimSpace(string(out))
 }
 
@@ -39,10 +50,9 @@ func TestTheCommitOfTheSourcesIsCarried(t *testing.T) {
 		return func(w *world) { require.NoError(w, os.RemoveAll(filepath.Join(w.dir, name))) }
 	}
 	for name, c := range map[string]struct {
-		change   func(w *world)
-		touched  string
-		recorded bool
-		exact    bool
+		change          func(w *world)
+		touched         string
+		recorded, exact bool
 	}{
 		"as it was committed":             {func(*world) {}, "a b c", true, true},
 		"one package is changed":          {change("src/b/x"), "a b c", true, false},
@@ -68,9 +78,8 @@ func TestTheCommitOfTheSourcesIsCarried(t *testing.T) {
 			if !c.recorded {
 				want = nil
 			}
-			if !reflect.DeepEqual(got.Source, want) || c.recorded && got.Commit != commit {
-				t.Errorf("it is %+v, %q", got.Source, got.Commit)
-			}
+			assert.True(t, reflect.DeepEqual(got.Source, want) &&
+				(!c.recorded || got.Commit == commit), "it is %+v, %q", got.Source, got.Commit)
 		})
 	}
 }
@@ -120,9 +129,7 @@ func TestStateUnderAnotherNameIsNoSource(t *testing.T) {
 	w := newWorld(t, map[string]string{"all/f": "f", "all/kept/log.db": "secret"})
 	require.NoError(t, os.Symlink("all/kept", filepath.Join(w.dir, ".deployster")))
 	got := w.collected("group: g\njob: {image: build:1}\npackages: {a: {sources: [all]}}\n")
-	if len(got.Sources) != 1 || got.Sources[0].Size != 1 || got.Sources[0].Files != 2 {
-		t.Errorf("kept are %+v", got.Sources)
-	}
+	assert.True(t, len(got.Sources) == 1 && got.Sources[0].Size == 1 && got.Sources[0].Files == 2, "kept are %+v", got.Sources)
 }
 
 // What a registry does not have is the fault of the file; that it does not answer, or lets
@@ -175,21 +182,101 @@ func TestWhatIsReleasedIsPulledOnce(t *testing.T) {
 	defer server.Close()
 	host := strings.TrimPrefix(server.URL, "http://")
 	from := newWorld(t, map[string]string{"libc/lib/libc.so": "released"})
-	made, err := from.store.Collect(t.Context(), filepath.Join(from.dir, "libc"), artifacts.Limits{})
-	require.NoError(t, err)
-	_, err = from.store.Push(t.Context(), made.Digest, host+"/base", "libc", nil)
-	require.NoError(t, err)
+	made := must.Get(from.store.Collect(t.Context(), filepath.Join(from.dir, "libc"), artifacts.Limits{}))(t)
+	must.Get(from.store.Push(t.Context(), made.Digest, host+"/base", "libc", nil))(t)
 	w := newWorld(t, nil)
 	text := fmt.Sprintf("group: g\nartifacts: %s/base\njob: {image: build:1}\npackages: {libc: {released: {artifact: %q}}, a: {build: [libc]}}\n", host, made.Digest)
 	for range 2 {
 		uses := w.collected(text, "a").Submit.Jobs[0].Uses
 		require.Len(t, uses, 1)
 		require.Equal(t, made.Digest, uses[0].Artifact, "it uses %+v", uses)
-		dir, err := w.store.Directory(t.Context(), made.Digest)
-		require.NoError(t, err)
-		if text, err := os.ReadFile(filepath.Join(dir, "lib/libc.so")); err != nil || string(text) != "released" {
-			t.Errorf("it holds %q, %v", text, err)
-		}
+		dir := must.Get(w.store.Directory(t.Context(), made.Digest))(t)
+		assert.Equal(t, "released", string(must.Get(os.ReadFile(filepath.Join(dir, "lib/libc.so")))(t)))
 		server.Close() // what is here is not fetched again
 	}
+}
+
+// world is a workspace with workers.
+type world struct {
+	testing.TB
+	submission.Collector
+	dir      string
+	store    *artifacts.Store
+	hosts    []inventory.Host
+	err      error                   // why it is not known which hosts there are
+	builds   map[string][]string     // platforms of hosts, as their engines say
+	away     map[string]error        // hosts that do not answer
+	images   map[string]engine.Image // that every engine has
+	asked    []string                // images
+	variable []vars.Flag
+}
+
+func newWorld(t testing.TB, files map[string]string) *world {
+	w := &world{
+		TB: t, dir: t.TempDir(), hosts: []inventory.Host{{Name: "local"}}, builds: map[string][]string{"local": {"linux/amd64"}}, away: map[string]error{},
+		images: map[string]engine.Image{"build:1": image("aa"), "build:2": image("bb")},
+	}
+	for name, text := range files {
+		w.write(name, text)
+	}
+	w.Texts = work.NewTexts(filepath.Join(w.dir, ".deployster/objects"), w.dir, objects.Give(nil))
+	w.store = artifacts.In(filepath.Join(w.dir, ".deployster/artifacts"))
+	w.Artifacts = w.store
+	w.Inputs = work.Inputs{Workspace: w.dir, Now: time.Now, Hide: func(any) {}}
+	w.Policy, w.Own, w.Platform = engine.PullMissing, "this group", "linux/"+runtime.GOARCH
+	w.Engine = func(_ context.Context, worker string) (*work.Connection, error) {
+		return &work.Connection{Images: w}, w.away[worker]
+	}
+	return w
+}
+
+func image(id string) engine.Image {
+	return engine.Image{ID: "sha256:" + strings.Repeat(id, 32), OS: "linux", Arch: "amd64"}
+}
+
+func (w *world) write(name, text string) {
+	path := filepath.Join(w.dir, filepath.FromSlash(name))
+	require.NoError(w, errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(text), 0o644)))
+}
+
+func (w *world) hostsNow() ([]inventory.Host, error) { return w.hosts, w.err }
+
+// Look asks a host for its platforms.
+func (w *world) Look(_ context.Context, name string) ([]string, error) {
+	return w.builds[name], w.away[name]
+}
+
+func (w *world) Image(_ context.Context, ref string, _ engine.PullPolicy, _ func(engine.Progress)) (engine.Image, error) {
+	w.asked = append(w.asked, ref)
+	i, known := w.images[ref]
+	if !known {
+		return i, fmt.Errorf("image %s: %w", ref, engine.ErrNoImage)
+	}
+	return i, nil
+}
+
+type fleetOf struct{ *world }
+
+func (f fleetOf) Workers() ([]inventory.Host, error) { return f.hostsNow() }
+
+func (w *world) collect(text string, touched ...string) (*submission.Collected, error) {
+	w.Inputs.Variables = w.variable
+	c := w.Collector
+	c.Workers = fleetOf{w}
+	got, err := c.Collect(context.Background(), submission.Request{File: "packages.yaml", Name: "packages.yaml", Text: []byte(text), Touched: touched})
+	if err != nil {
+		return nil, err
+	}
+	_, err = build.New("builds").Propose(got.Submit, time.Now())
+	assert.True(w, err == nil || len(got.Submit.Jobs) == 0, "the machine refuses it: %v", err)
+	return got, nil
+}
+
+func (w *world) collected(text string, touched ...string) *submission.Collected {
+	return must.Get(w.collect(text, touched...))(w)
+}
+
+func (w *world) recipe(c *submission.Collected, job int) recipe.Recipe {
+	index := c.Submit.Jobs[job-1].Recipe
+	return must.Get(recipe.At(c.Files[recipe.Name(index)], index))(w)
 }

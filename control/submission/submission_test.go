@@ -3,9 +3,11 @@ package submission_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"reflect"
+	"runtime"
 	"slices"
 	"strings"
 	"syscall"
@@ -20,6 +22,8 @@ import (
 	"github.com/deployster-go/deployster/build/record"
 	"github.com/deployster-go/deployster/control/submission"
 	"github.com/deployster-go/deployster/control/work"
+	"github.com/deployster-go/deployster/internal/must"
+	"github.com/deployster-go/deployster/inventory"
 	"github.com/deployster-go/deployster/manifest/vars"
 )
 
@@ -53,12 +57,10 @@ func TestAGroupCarriesWhatItsJobsRun(t *testing.T) {
 		jobs = append(jobs, j.Package)
 	}
 	require.Equal(t, []string{"glibc", "make", "gcc", "glibc", "make", "gcc"}, jobs)
-	if c.Name != "base" || c.File != "packages.yaml" || c.Converge != 2 || c.Artifacts != "registry.example/base" || !reflect.DeepEqual(c.Touched, []string{"make"}) {
-		t.Errorf("it is %+v", c.Triggered)
-	}
-	if !reflect.DeepEqual(c.Places, []record.Place{{Platform: "linux/amd64"}}) || len(c.Cycles) != 1 || len(c.Unbuildable) > 0 {
-		t.Errorf("places %v, cycles %v, unbuildable %v", c.Places, c.Cycles, c.Unbuildable)
-	}
+	assert.True(t, c.Name == "base" && c.File == "packages.yaml" && c.Converge == 2 &&
+		c.Artifacts == "registry.example/base" && reflect.DeepEqual(c.Touched, []string{"make"}), "it is %+v", c.Triggered)
+	assert.True(t, reflect.DeepEqual(c.Places, []record.Place{{Platform: "linux/amd64"}}) && len(c.Cycles) == 1 &&
+		len(c.Unbuildable) == 0, "places %v, cycles %v, unbuildable %v", c.Places, c.Cycles, c.Unbuildable)
 	for name, text := range got.Files {
 		assert.NotContains(t, string(text), "swordfish", "%s holds a secret:\n%s", name, text)
 	}
@@ -70,39 +72,29 @@ func TestEveryPassOfAPackageRunsTheSame(t *testing.T) {
 	w := newWorld(t, plans())
 	got := w.collected(toolchain, "make")
 	first, second := got.Submit.Jobs[2], got.Submit.Jobs[5]
-	if first.Pass != 1 || first.Of != 2 || first.Version != "9.1" || first.Recipe != second.Recipe || second.Pass != 2 {
-		t.Errorf("gcc is %+v, and %+v", first, second)
-	}
+	assert.True(t, first.Pass == 1 && first.Of == 2 && first.Version == "9.1" && first.Recipe == second.Recipe &&
+		second.Pass == 2, "gcc is %+v, and %+v", first, second)
 	r := w.recipe(got, 3)
 	artifact := r.Artifact
 	r.Artifact = ""
-	want := recipe.Recipe{
+	assert.Equal(t, recipe.Recipe{
 		Image: recipe.Image{Image: "build:1", ID: image("aa").ID}, Entrypoint: "/bin/env", Args: []string{"sh", "plans/gcc/build", "9.1"},
 		Env: map[string]string{"CFLAGS": "-O2", "JOBS": "4"}, Secrets: map[string]recipe.Secret{"TOKEN": {Value: "Bearer {{ token }}"}},
 		Sources: []recipe.Source{{Path: "plans/gcc"}}, Timeout: 30 * time.Minute,
-	}
-	assert.Equal(t, want, r)
-	dir, err := w.store.Directory(context.Background(), artifact)
-	require.NoError(t, err)
-	if text, err := os.ReadFile(filepath.Join(dir, "plans/gcc/build")); err != nil || string(text) != "gcc" {
-		t.Errorf("its sources hold %q, %v", text, err)
-	}
+	}, r)
+	dir := must.Get(w.store.Directory(context.Background(), artifact))(t)
+	assert.Equal(t, "gcc", string(must.Get(os.ReadFile(filepath.Join(dir, "plans/gcc/build")))(t)))
 	assert.Equal(t, []string{"build:1"}, w.asked)
 }
 
-// What was released is an artifact where it is used, and only there.
 func TestWhatWasReleasedIsAnArtifact(t *testing.T) {
 	w := newWorld(t, map[string]string{"libc/lib/libc.so": "old"})
 	text := "group: g\njob: {image: \"build:1\"}\npackages:\n  libc: {released: {path: libc}}\n  gcc: {released: gcc-8}\n  app: {build: [libc, gcc]}\n"
 	uses := w.collected(text, "app").Submit.Jobs[0].Uses
-	if len(uses) != 2 || uses[1] != (record.Use{Package: "gcc"}) || !strings.HasPrefix(uses[0].Artifact, "sha256:") {
-		t.Fatalf("it uses %+v", uses)
-	}
-	dir, err := w.store.Directory(context.Background(), uses[0].Artifact)
-	require.NoError(t, err)
-	if text, err := os.ReadFile(filepath.Join(dir, "lib/libc.so")); err != nil || string(text) != "old" {
-		t.Errorf("it holds %q, %v", text, err)
-	}
+	require.True(t, len(uses) == 2 && uses[1] == (record.Use{Package: "gcc"}) &&
+		strings.HasPrefix(uses[0].Artifact, "sha256:"), "it uses %+v", uses)
+	dir := must.Get(w.store.Directory(context.Background(), uses[0].Artifact))(t)
+	assert.Equal(t, "old", string(must.Get(os.ReadFile(filepath.Join(dir, "lib/libc.so")))(t)))
 	named := strings.Replace(text, "{path: libc}", "{artifact: \""+uses[0].Artifact+"\"}", 1)
 	assert.Equal(t, uses[0], w.collected(named, "app").Submit.Jobs[0].Uses[0])
 	if all := w.collected(text).Submit.Jobs; len(all[2].Uses) != 2 || all[2].Uses[0].Artifact != "" || all[2].Uses[0].Job == 0 {
@@ -188,9 +180,7 @@ func TestWhatIsWrongIsRefusedInOneGo(t *testing.T) {
 	}
 	w := newWorld(t, plans())
 	_, err := w.collect("group: g\njob: {args: [\"{{ nope }}\"]}\npackages:\n  a: {image: build:1}\n  b: {}\n  c: {image: build:1, env: {X: \"{{ nix }}\"}}\n")
-	if err == nil || strings.Count(err.Error(), "\n") != 2 || strings.Count(err.Error(), "nope") != 1 {
-		t.Errorf("the error is %v", err)
-	}
+	assert.True(t, err != nil && strings.Count(err.Error(), "\n") == 2 && strings.Count(err.Error(), "nope") == 1, "the error is %v", err)
 }
 
 func TestASecretOfACommandLineIsRefusedAtItsPlace(t *testing.T) {
@@ -245,9 +235,8 @@ func TestWhatCannotBeBuiltIsReportedAndTheRestIsBuilt(t *testing.T) {
 				require.NoError(t, c.prepare(w))
 			}
 			got := w.collected("group: g\njob: {image: build:1}\npackages:\n  lib: {released: {path: lib}}\n  old: {released: {artifact: \"sha256:"+strings.Repeat("00", 32)+"\"}}\n  a: {"+c.text+"}\n  b: {build: [a]}\n  c: {}\n", "a", "c").Submit
-			if len(got.Jobs) != 1 || got.Jobs[0].Package != "c" || len(got.Unbuildable) != 2 {
-				t.Fatalf("jobs %v, unbuildable %v", got.Jobs, got.Unbuildable)
-			}
+			require.True(t, len(got.Jobs) == 1 && got.Jobs[0].Package == "c" &&
+				len(got.Unbuildable) == 2, "jobs %v, unbuildable %v", got.Jobs, got.Unbuildable)
 			if u := got.Unbuildable[0]; u.Package != "a" || !strings.Contains(u.Cause, c.want) || got.Unbuildable[1].Needs != "a" {
 				t.Errorf("unbuildable are %+v", got.Unbuildable)
 			}
@@ -258,36 +247,29 @@ func TestWhatCannotBeBuiltIsReportedAndTheRestIsBuilt(t *testing.T) {
 	}
 }
 
-// Sources of one package are one artifact, whatever order they are in; a directory of our
-// own among them is left out.
+// Sources of one package are one artifact, whatever order they are in; a directory of our own among them is left out.
 func TestSourcesAreKeptOnce(t *testing.T) {
 	w := newWorld(t, map[string]string{"a/x": "1", "a/.deployster/secret": "2", "b": "3"})
 	require.NoError(t, os.Symlink("x", filepath.Join(w.dir, "a/link")))
 	c := w.collected("group: g\njob: {image: build:1}\npackages: {p: {sources: [a, b]}, q: {sources: [b, a/x, a]}, r: {sources: [b]}}")
-	if len(c.Sources) != 2 || c.Sources[0].Files != 4 || !reflect.DeepEqual(c.Sources[0].Paths, []string{"a", "b"}) {
-		t.Errorf("kept is %+v", c.Sources)
-	}
+	assert.True(t, len(c.Sources) == 2 && c.Sources[0].Files == 4 &&
+		reflect.DeepEqual(c.Sources[0].Paths, []string{"a", "b"}), "kept is %+v", c.Sources)
 	require.Equal(t, w.recipe(c, 2).Artifact, w.recipe(c, 1).Artifact)
 	assert.NotEqual(t, w.recipe(c, 3).Artifact, w.recipe(c, 1).Artifact)
 }
 
-// A submission that was killed leaves a copy of sources, which a later one removes; that of
-// one that is at work is left.
 func TestWhatAKilledSubmissionLeftIsRemoved(t *testing.T) {
 	w := newWorld(t, map[string]string{"a/x": "1", ".deployster/sources-1/x": "old", ".deployster/sources-2/x": "new", ".deployster/sources-3/x": "old"})
 	for _, name := range []string{"1", "3"} {
 		old, then := filepath.Join(w.dir, ".deployster/sources-"+name), time.Now().Add(-2*time.Minute)
 		require.NoError(t, os.Chtimes(old, then, then))
 	}
-	atWork, err := os.Open(filepath.Join(w.dir, ".deployster/sources-3"))
-	require.NoError(t, err)
+	atWork := must.Get(os.Open(filepath.Join(w.dir, ".deployster/sources-3")))(t)
 	defer atWork.Close()
 	require.NoError(t, syscall.Flock(int(atWork.Fd()), syscall.LOCK_EX))
 	w.collected("group: g\npackages: {p: {image: build:1, sources: [a]}}")
-	left, err := filepath.Glob(filepath.Join(w.dir, ".deployster/sources-*"))
-	if err != nil || len(left) != 2 || filepath.Base(left[0]) != "sources-2" || filepath.Base(left[1]) != "sources-3" {
-		t.Errorf("left are %v, %v", left, err)
-	}
+	left := must.Get(filepath.Glob(filepath.Join(w.dir, ".deployster/sources-*")))(t)
+	assert.True(t, len(left) == 2 && filepath.Base(left[0]) == "sources-2" && filepath.Base(left[1]) == "sources-3", "left are %v", left)
 }
 
 func TestAnImageThatIsNotPinned(t *testing.T) {
@@ -295,9 +277,8 @@ func TestAnImageThatIsNotPinned(t *testing.T) {
 	w.Unpinned = true
 	text := "group: g\npackages: {a: {image: nosuch:1}, b: {image: build:1}}"
 	c := w.collected(text)
-	if r := w.recipe(c, 1); !strings.Contains(r.Image.Unpinned, "nosuch:1") || r.Image.ID != "" {
-		t.Errorf("it is %+v", r.Image)
-	}
+	r := w.recipe(c, 1)
+	assert.True(t, strings.Contains(r.Image.Unpinned, "nosuch:1") && r.Image.ID == "", "it is %+v", r.Image)
 	w.Own = "another group"
 	again := w.collected(text)
 	require.NotEqual(t, again.Submit.Jobs[0].Inputs, c.Submit.Jobs[0].Inputs)
@@ -328,9 +309,8 @@ func FuzzCollect(f *testing.F) {
 		for i := range got.Submit.Jobs {
 			require.NotEmpty(t, w.recipe(got, i+1).Image.ID, "job %d runs", i+1)
 		}
-		if _, err := build.New("builds").Propose(got.Submit, time.Now()); err == nil && len(got.Submit.Jobs) == 0 {
-			t.Fatal("a group without jobs is taken")
-		}
+		_, err = build.New("builds").Propose(got.Submit, time.Now())
+		require.True(t, err != nil || len(got.Submit.Jobs) != 0, "a group without jobs is taken")
 	})
 }
 
@@ -401,4 +381,65 @@ func TestTouchedNamesAreSaidWithTheRest(t *testing.T) {
 		require.Less(t, i, len(want), "line %d is not as wanted:\n%s", i+1, err)
 		assert.True(t, strings.HasPrefix(line, want[i]), "line %d is not as wanted:\n%s", i+1, err)
 	}
+}
+
+func TestJobsThatNobodyCanDoAreSaid(t *testing.T) {
+	role := func(name, role string, platforms ...string) inventory.Host {
+		return inventory.Host{Name: name, Platforms: platforms, Attributes: map[string][]string{"role": {role}}}
+	}
+	for _, c := range []struct {
+		name     string
+		hosts    []inventory.Host
+		job      string
+		away     []string
+		builds   map[string][]string
+		platform string // of the place; "" is that it is refused
+		want     string // the warning, or the refusal; "" is none
+	}{
+		{"a worker that answers", []inventory.Host{role("a", "builder")}, "", nil, map[string][]string{"a": {"linux/arm64"}}, "linux/arm64", ""},
+		{"one that says its platform", []inventory.Host{role("a", "builder", "linux/arm/v7")}, "", nil, nil, "linux/arm/v7", ""},
+		{"a platform without its variant", []inventory.Host{role("a", "builder", "linux/arm/v7")}, "target: linux/arm", nil, nil, "linux/arm", ""},
+		{"no hosts", nil, "", nil, nil, "linux/" + runtime.GOARCH, "nobody can do 2 jobs now, of a, b: the inventory has no hosts: list workers in it"},
+		{"nobody selected", []inventory.Host{role("a", "web")}, `workers: "attribute:role == builder"`, nil, nil, "linux/" + runtime.GOARCH, `no host of the inventory is selected by "attribute:role == builder": correct the query`},
+		{"another platform", []inventory.Host{role("a", "builder", "linux/amd64")}, "target: linux/arm64", nil, nil, "linux/arm64", "no worker has the platform linux/arm64: add one, or correct target"},
+		{"an engine of another platform", []inventory.Host{role("a", "builder")}, "target: linux/arm64", nil, map[string][]string{"a": {"linux/amd64"}}, "linux/arm64", "no worker for linux/arm64 answers (1 host): worker a builds for linux/amd64"},
+		{"nobody answers", []inventory.Host{role("a", "builder", "linux/amd64"), role("b", "builder", "linux/amd64")}, "", []string{"a", "b"}, nil, "linux/amd64", "no worker for linux/amd64 answers (2 hosts): a is away b is away"},
+		{"one of two answers", []inventory.Host{role("a", "builder"), role("b", "builder")}, "", []string{"a"}, map[string][]string{"b": {"linux/amd64"}}, "linux/amd64", ""},
+		{"several platforms", []inventory.Host{role("a", "builder", "linux/amd64", "linux/arm64")}, "", nil, nil, "", "packages.yaml:3:12: its workers have several platforms, linux/amd64, linux/arm64: say for which it is built, as target: linux/amd64"},
+		{"several platforms of a query", []inventory.Host{role("a", "builder", "linux/amd64"), role("b", "builder", "linux/arm64")}, "workers: name exists", nil, nil, "", "its workers have several platforms"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			w := newWorld(t, nil)
+			w.hosts, w.builds, w.Unpinned = c.hosts, c.builds, true
+			for i := range c.hosts {
+				if w.builds == nil {
+					w.builds = map[string][]string{}
+				}
+				if w.builds[c.hosts[i].Name] == nil {
+					w.builds[c.hosts[i].Name] = c.hosts[i].Platforms
+				}
+			}
+			for _, name := range c.away {
+				w.away[name] = fmt.Errorf("%s is away", name)
+			}
+			w.images["build:1"] = image("aa")
+			got, err := w.collect("group: g\njob: {image: build:1, " + c.job + "}\npackages: {a: {}, b: {}}")
+			if c.platform == "" {
+				assert.ErrorContains(t, err, c.want)
+				return
+			}
+			require.NoError(t, err)
+			warned := strings.Join(got.Warnings, "\n")
+			if got.Submit.Places[0].Platform != c.platform || strings.Contains(warned, "nobody") != (c.want != "") || !strings.Contains(warned, c.want) {
+				t.Errorf("places %v, warnings %q", got.Submit.Places, got.Warnings)
+			}
+		})
+	}
+}
+
+func TestAnInventoryThatCannotBeReadIsSaid(t *testing.T) {
+	w := newWorld(t, nil)
+	w.hosts, w.err = nil, errors.New("inventory.yaml:1:1: it is broken")
+	_, err := w.collect("group: g\npackages: {a: {image: build:1}}")
+	assert.ErrorContains(t, err, "it is not known which workers there are: inventory.yaml:1:1: it is broken")
 }

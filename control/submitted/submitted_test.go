@@ -16,13 +16,12 @@ import (
 	"github.com/deployster-go/deployster/build/record"
 	"github.com/deployster-go/deployster/control/revision"
 	"github.com/deployster-go/deployster/control/submitted"
+	"github.com/deployster-go/deployster/internal/must"
 	"github.com/deployster-go/deployster/internal/objects"
 )
 
-// digest is one of an artifact.
 func digest(of string) string { return "sha256:" + strings.Repeat(of, 64) }
 
-// sent is a group as it is sent, with what was kept before.
 type sent struct {
 	build.Submit
 	recipes []recipe.Recipe
@@ -30,8 +29,7 @@ type sent struct {
 	here    map[string]bool // artifacts
 }
 
-// group is one that may be submitted: two jobs, of which one uses the other, and what was
-// released.
+// group is one that may be submitted: two jobs, of which one uses the other, and what was released.
 func group() *sent {
 	run := recipe.Recipe{
 		Image: recipe.Image{Image: "build:1", ID: digest("a")}, Args: []string{"make"}, Env: map[string]string{"A": "1"},
@@ -59,9 +57,7 @@ func (s *sent) complete(t *testing.T) error {
 	t.Helper()
 	if s.Carries == nil {
 		s.Carries = record.Carries{"packages.yaml": "the definition", revision.VariablesName: "the variables"}
-		documents, err := recipe.Encode(s.recipes)
-		require.NoError(t, err)
-		for name, text := range documents {
+		for name, text := range must.Get(recipe.Encode(s.recipes))(t) {
 			s.Carries[name], s.kept[name] = name, string(text)
 		}
 	}
@@ -89,14 +85,10 @@ func (s *sent) checker() submitted.Checker {
 		Artifact:  func(_ context.Context, digest string) (bool, error) { return s.here[digest], nil },
 		Inventory: "ours", Own: "this group",
 	}
-	c.Check = func(hash string) error {
-		_, err := c.Load(hash)
-		return err
-	}
+	c.Check = func(hash string) error { _, err := c.Load(hash); return err }
 	return c
 }
 
-// What only the server knows is what it says, whatever was sent.
 func TestTheServerSaysWhatItKnows(t *testing.T) {
 	s := group()
 	require.NoError(t, s.complete(t))
@@ -107,9 +99,8 @@ func TestTheServerSaysWhatItKnows(t *testing.T) {
 	again := group()
 	require.NoError(t, again.complete(t))
 	assert.Equal(t, s.Submit, again.Submit, "the same comes to something else")
-	if _, err := build.New("builds").Propose(s.Submit, time.Time{}); err != nil {
-		t.Error(err)
-	}
+	_, err := build.New("builds").Propose(s.Submit, time.Time{})
+	assert.NoError(t, err)
 }
 
 func TestHostileGroupsAreRefused(t *testing.T) {
@@ -241,14 +232,12 @@ func TestAStoreThatFailsRefusesNoGroup(t *testing.T) {
 		c := s.checker()
 		fails(&c)
 		var invalid *submitted.InvalidError
-		if err := c.Complete(t.Context(), &s.Submit); !errors.Is(err, failed) || errors.As(err, &invalid) {
-			t.Errorf("%s: the error is %v", what, err)
-		}
+		err := c.Complete(t.Context(), &s.Submit)
+		assert.True(t, errors.Is(err, failed) && !errors.As(err, &invalid), "%s: the error is %v", what, err)
 	}
 }
 
-// A group that takes too long to check is given up amid its files, its jobs and its artifacts,
-// each of which may take long.
+// A group that takes too long to check is given up amid its files, its jobs and its artifacts, each of which may take long.
 func TestACheckEndsWithItsTime(t *testing.T) {
 	for what, after := range map[string]func(*submitted.Checker, func()){
 		"its files": func(c *submitted.Checker, end func()) {

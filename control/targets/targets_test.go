@@ -50,7 +50,6 @@ type world struct {
 const answers = 10 * time.Millisecond
 
 func inWorld(t *testing.T, test func(*world)) {
-	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		w := &world{T: t, inbox: make(chan func(), 100), runs: map[string][]string{}, silent: map[string]bool{}, broken: map[string]bool{}, state: map[string]map[string]any{}, watches: map[string]func(){}, breaks: make(chan struct{})}
 		w.Observed = targets.New(targets.Options{
@@ -73,7 +72,6 @@ func inWorld(t *testing.T, test func(*world)) {
 	})
 }
 
-// ObserveTarget implements targets.Engines.
 func (w *world) ObserveTarget(ctx context.Context, q targets.Question) (tasks.ProbeResult, map[string]any) {
 	w.mu.Lock()
 	w.asked++
@@ -107,7 +105,6 @@ func (w *world) ObserveTarget(ctx context.Context, q targets.Question) (tasks.Pr
 	return tasks.ProbeResult{Health: tasks.Drifted, Detail: "web is not as configured"}, w.state[q.Task.Host]
 }
 
-// Watch implements targets.Engines.
 func (w *world) Watch(ctx context.Context, host string, changed func()) {
 	w.mu.Lock()
 	w.watches[host] = changed
@@ -123,11 +120,7 @@ func (w *world) Watch(ctx context.Context, host string, changed func()) {
 	w.mu.Unlock()
 }
 
-func (w *world) set(change func()) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	change()
-}
+func (w *world) set(change func()) { w.mu.Lock(); defer w.mu.Unlock(); change() }
 
 func (w *world) use(revisions ...string) {
 	s := targets.Stage{
@@ -140,7 +133,6 @@ func (w *world) use(revisions ...string) {
 	w.Use(s)
 }
 
-// after is what is seen after some time.
 func (w *world) after(d time.Duration) (promotion.Sighting, bool) {
 	<-time.After(d)
 	synctest.Wait()
@@ -154,9 +146,7 @@ func (w *world) after(d time.Duration) (promotion.Sighting, bool) {
 	}
 }
 
-// wants wants that something is seen after some time.
 func (w *world) wants(d time.Duration, want string) {
-	w.Helper()
 	seen, ok := w.after(d)
 	text := seen.Why
 	for _, h := range seen.Hosts {
@@ -169,9 +159,8 @@ func (w *world) wants(d time.Duration, want string) {
 		}
 		text += fmt.Sprintf("%s: %s. ", h.Host, what)
 	}
-	if text = strings.TrimSpace(text); !ok || text != want {
-		w.Fatalf("seen, %t: %s\nwant: %s", ok, text, want)
-	}
+	text = strings.TrimSpace(text)
+	require.True(w, ok && text == want, "seen, %t: %s\nwant: %s", ok, text, want)
 }
 
 func TestHostsRunTheRevisionForWhichAllIsValid(t *testing.T) {
@@ -319,8 +308,7 @@ func TestTheRevisionIsReadFromTheState(t *testing.T) {
 	})
 }
 
-// However many hosts do not answer, about however many revisions: that is known soon, and the same
-// is said of it each time.
+// However many hosts do not answer, about however many revisions: that is known soon, and the same is said of it each time.
 func TestHostsThatDoNotAnswerAreSoonUnknown(t *testing.T) {
 	inWorld(t, func(w *world) {
 		want := ""
@@ -373,30 +361,17 @@ func TestAWatchThatHasEndedBeginsAgain(t *testing.T) {
 		w.hosts = []string{"a"}
 		w.use("1")
 		w.wants(time.Second, "a: none, for revision 1: web is not as configured.")
-		w.set(func() {
-			close(w.breaks)
-			w.breaks = make(chan struct{})
-		})
+		w.set(func() { close(w.breaks); w.breaks = make(chan struct{}) })
 		w.after(2 * time.Second)
-		w.set(func() {
-			if len(w.watches) != 0 {
-				t.Errorf("%d watches, though they have ended", len(w.watches))
-			}
-		})
+		w.set(func() { assert.Empty(t, w.watches) })
 		w.after(time.Minute)
 		w.set(func() {
-			if w.begun != 2 || w.watches["a"] == nil {
-				t.Fatalf("%d watches have begun, and %d are under way", w.begun, len(w.watches))
-			}
+			require.True(t, w.begun == 2 && w.watches["a"] != nil, "%d watches have begun, and %d are under way", w.begun, len(w.watches))
 			w.runs["a"] = []string{"1"}
 			w.watches["a"]()
 		})
 		w.wants(5*time.Second, "a: 1.")
 		w.after(time.Hour)
-		w.set(func() {
-			if w.begun != 2 {
-				t.Errorf("%d watches have begun", w.begun)
-			}
-		})
+		w.set(func() { assert.Equal(t, 2, w.begun) })
 	})
 }

@@ -22,6 +22,7 @@ import (
 	"github.com/deployster-go/deployster/environment/definition"
 	"github.com/deployster-go/deployster/environment/tasks"
 	"github.com/deployster-go/deployster/expression"
+	"github.com/deployster-go/deployster/internal/must"
 	"github.com/deployster-go/deployster/internal/objects"
 	"github.com/deployster-go/deployster/manifest"
 	pipelinedef "github.com/deployster-go/deployster/pipeline/definition"
@@ -36,7 +37,6 @@ type checkout struct {
 }
 
 func newCheckout(t *testing.T, files map[string]string) checkout {
-	t.Helper()
 	c := checkout{t, t.TempDir()}
 	for name, text := range files {
 		c.write(name, text)
@@ -45,19 +45,16 @@ func newCheckout(t *testing.T, files map[string]string) checkout {
 }
 
 func (c checkout) write(name, text string) {
-	c.Helper()
 	path := filepath.Join(c.dir, name)
 	require.NoError(c, errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, []byte(text), 0o600)))
 }
 
 func (c checkout) link(name, to string) {
-	c.Helper()
 	path := filepath.Join(c.dir, name)
 	require.NoError(c, errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.Symlink(to, path)))
 }
 
 func (c checkout) fifo(name string) {
-	c.Helper()
 	path := filepath.Join(c.dir, name)
 	require.NoError(c, errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), syscall.Mkfifo(path, 0o600)))
 }
@@ -72,13 +69,11 @@ func (c checkout) collect(content string) (Carried, error) {
 }
 
 func (c checkout) wantCarried(content string, want ...string) {
-	c.Helper()
 	files, err := c.collect(content)
 	delete(files, revision.OmittedName)
 	want = slices.Sorted(slices.Values(append(want, "m.yaml")))
-	if got := slices.Sorted(maps.Keys(files)); err != nil || !slices.Equal(got, want) {
-		c.Errorf("with %s it carries %v (%v), want %v", content, got, err, want)
-	}
+	got := slices.Sorted(maps.Keys(files))
+	assert.True(c, err == nil && slices.Equal(got, want), "with %s it carries %v (%v), want %v", content, got, err, want)
 }
 
 func TestARevisionCarriesAllThatItsManifestMayInclude(t *testing.T) {
@@ -119,9 +114,8 @@ func TestWhatARevisionCannotCarryIsRefusedWithItsPlace(t *testing.T) {
 	} {
 		files, err := c.collect(content)
 		var invalid *InputError
-		if !errors.As(err, &invalid) || files != nil || !strings.Contains(err.Error(), says) {
-			t.Errorf("with %s: %v, %v, want an error that says %q", content, files, err, says)
-		}
+		assert.True(t, errors.As(err, &invalid) && files == nil &&
+			strings.Contains(err.Error(), says), "with %s: %v, %v, want an error that says %q", content, files, err, says)
 	}
 	_, err := Collect(c.dir, nil, nil, manifest.Source{Name: "half.yaml", Data: []byte("resources: {a: {type: [")})
 	assert.ErrorContains(t, err, "half.yaml:1", "a file that is half saved")
@@ -175,8 +169,7 @@ func TestWhatIsAbsentOrBrokenHidesNothingThatAPossibleFileIncludes(t *testing.T)
 
 func TestADirectoryOfARevisionIsNoFileThatIsAbsent(t *testing.T) {
 	c := newCheckout(t, map[string]string{"conf/h7/file": "", "conf/prod": "", "conf/default": "D"})
-	files, err := c.collect(`{% include ["conf/" ~ host, "conf/default"] %}`)
-	require.NoError(t, err)
+	files := must.Get(c.collect(`{% include ["conf/" ~ host, "conf/default"] %}`))(t)
 	for name, says := range map[string]string{"conf/h7": "it is a directory", "conf/prod/h7": "conf/prod is a file"} {
 		for _, read := range []func(string) (string, error){files.Files(), c.config().Texts.Files(files.Digests())} {
 			if _, err := read(name); err == nil || errors.Is(err, fs.ErrNotExist) || !strings.Contains(err.Error(), says) {
@@ -184,8 +177,7 @@ func TestADirectoryOfARevisionIsNoFileThatIsAbsent(t *testing.T) {
 			}
 		}
 	}
-	_, err = files.Files()("conf/h8")
-	assert.ErrorIs(t, err, fs.ErrNotExist)
+	assert.ErrorIs(t, must.Fail(files.Files()("conf/h8")), fs.ErrNotExist)
 }
 
 func TestTooManyFilesAreNotCarried(t *testing.T) {
@@ -193,8 +185,7 @@ func TestTooManyFilesAreNotCarried(t *testing.T) {
 	for i := range inclusion.MaxFiles + 1 {
 		c.write("x/"+strings.Repeat("0", i%7)+time.Duration(i).String(), "")
 	}
-	_, err := c.collect(`{% include "x/" ~ host %}`)
-	assert.ErrorContains(t, err, "too many")
+	assert.ErrorContains(t, must.Fail(c.collect(`{% include "x/" ~ host %}`)), "too many")
 }
 
 // config is that of workers of which only the loading is used.
@@ -209,14 +200,11 @@ func (c checkout) pool() *EnginePool {
 	return NewEnginePool(NewHosts(filepath.Join(c.dir, "inventory.yaml")), nil)
 }
 
-// tasks is a worker of which only the loading of tasks is used.
 func (c checkout) tasks() *TaskWorker {
 	return &TaskWorker{worker: newWorker(c.config(), c.pool(), "env run")}
 }
 
-// wantContent resolves what a task of a revision writes.
 func (c checkout) wantContent(w *TaskWorker, spec definition.TaskSpec, want string) {
-	c.Helper()
 	content, err := func() (any, error) {
 		t := tasks.Task{Environment: "e", Host: "h", Revision: 1, Spec: spec}
 		text, err := w.Texts.Load(spec.Digest)
@@ -233,15 +221,13 @@ func (c checkout) wantContent(w *TaskWorker, spec definition.TaskSpec, want stri
 		}
 		return in.Expressions.Resolve(in.Manifest.Resource("a").Config["content"], in.Variables)
 	}()
-	if err == nil && content != want || err != nil && (want == "" || !strings.Contains(err.Error(), want)) {
-		c.Errorf("it is %q, %v, want %q", content, err, want)
-	}
+	assert.True(c, (err != nil || content == want) &&
+		(err == nil || want != "" && strings.Contains(err.Error(), want)), "it is %q, %v, want %q", content, err, want)
 }
 
 func TestARevisionIsWhatItWasWhateverBecomesOfItsFiles(t *testing.T) {
 	c := newCheckout(t, map[string]string{"part": `old{% include "late" ignore missing %}`})
-	files, err := c.collect(`{% include "part" %}`)
-	require.NoError(t, err)
+	files := must.Get(c.collect(`{% include "part" %}`))(t)
 	w := c.tasks()
 	require.NoError(t, w.Texts.KeepAll(files))
 	digests := files.Digests()
@@ -263,8 +249,7 @@ func TestARevisionIsWhatItWasWhateverBecomesOfItsFiles(t *testing.T) {
 	c.wantContent(w, spec, objects.Hash(files["part"]))
 	require.NoError(t, os.Remove(object))
 	c.wantContent(w, spec, objects.Hash(files["part"]))
-	other, err := c.collect(`x{% include "part" ignore missing %}`)
-	require.NoError(t, err)
+	other := must.Get(c.collect(`x{% include "part" ignore missing %}`))(t)
 	require.NoError(t, w.Texts.KeepAll(Carried{"m.yaml": other["m.yaml"]}))
 	spec.Digest = objects.Hash(other["m.yaml"])
 	c.wantContent(w, spec, "is missing")
@@ -288,16 +273,10 @@ func TestAStepGetsWhatItsRevisionCarriesWhateverBecomesOfTheFiles(t *testing.T) 
 		return in.Expressions.Resolve(in.Manifest.Resource("a").Config["content"], in.Variables)
 	}
 	c.write("part", "edited")
-	if got, err := content(files.Digests()); err != nil || got != "old" {
-		t.Errorf("it is %v, %v", got, err)
-	}
-	if got, err := content(nil); err != nil || got != "edited" {
-		t.Errorf("of a former version it is %v, %v", got, err)
-	}
+	assert.True(t, must.Get(content(files.Digests()))(t) == "old")
+	assert.True(t, must.Get(content(nil))(t) == "edited", "of a former version")
 	c.write("m.yaml", "resources: {a: {type: [")
-	if got, err := content(files.Digests()); err != nil || got != "old" {
-		t.Errorf("with a file that is half saved it is %v, %v", got, err)
-	}
+	assert.True(t, must.Get(content(files.Digests()))(t) == "old", "with a file that is half saved")
 	if files, err := CollectPipeline(c.dir, reading(nil), d); err == nil || files != nil {
 		t.Errorf("a file that is half saved is carried: %v", files)
 	}
@@ -340,20 +319,16 @@ func TestARevisionCarriesItsModules(t *testing.T) {
 	}
 }
 
-// wantOmitted collects what includes of a manifest name, and checks what is carried and
-// what is left out.
+// wantOmitted collects what includes of a manifest name, and checks what is carried and what is left out.
 func (c checkout) wantOmitted(content string, carried []string, omitted map[string]string) Carried {
-	c.Helper()
 	c.wantCarried(content, carried...)
-	files, err := c.collect(content)
-	require.NoError(c, err)
+	files := must.Get(c.collect(content))(c)
 	all, err := (&Collection{Files: files}).Omitted()
 	require.NoError(c, err, content)
 	assert.Len(c, all, len(omitted), content)
 	for _, o := range all {
-		if says := omitted[o.Name]; says == "" || !strings.Contains(o.Why, says) {
-			c.Errorf("with %s is left out %v, want %v", content, o, omitted)
-		}
+		says := omitted[o.Name]
+		assert.True(c, says != "" && strings.Contains(o.Why, says), "with %s is left out %v, want %v", content, o, omitted)
 	}
 	return files
 }
@@ -366,8 +341,7 @@ func TestStrayEntriesOfADirectoryAreLeftOutAndRefusedOnlyWhereTheyAreIncluded(t 
 	outside := newCheckout(t, map[string]string{"h7": "secret"})
 	c.fifo("conf/pipe")
 	c.fifo("lib/pipe")
-	socket, err := net.Listen("unix", filepath.Join(c.dir, "conf", "socket"))
-	require.NoError(t, err)
+	socket := must.Get(net.Listen("unix", filepath.Join(c.dir, "conf", "socket")))(t)
 	defer socket.Close()
 	c.link("conf/h7", filepath.Join(outside.dir, "h7"))
 	c.link("conf/prod", outside.dir)
@@ -387,9 +361,8 @@ func TestStrayEntriesOfADirectoryAreLeftOutAndRefusedOnlyWhereTheyAreIncluded(t 
 			return expression.Over(read).Evaluate(`{% include ["conf/" ~ host, "conf/default"] %}`, map[string]any{"host": host})
 		}
 		for host, want := range map[string]string{"h1": "1", "h9": "D", "loop/a/file": ""} {
-			if got, err := content(host); err != nil || got != want {
-				t.Errorf("on %s it is %q, %v", host, got, err)
-			}
+			got := must.Get(content(host))(t)
+			assert.True(t, got == want, "on %s it is %q", host, got)
 		}
 		for host, says := range map[string]string{
 			"h7": "the revision was made without it: it is outside of the workspace; correct or remove it, and make a new revision",
@@ -415,11 +388,9 @@ func TestWhatWasLeftOutStaysSoInRevisionsMadeOfThese(t *testing.T) {
 		t.Errorf("made of the same files it leaves out %s, %v", again.Files[revision.OmittedName], err)
 	}
 	kept[revision.OmittedName] = []byte(`{"version":2}`)
-	_, err = Collect(c.dir, kept, nil)
-	assert.ErrorContains(t, err, "use a newer one", "of a newer version")
+	assert.ErrorContains(t, must.Fail(Collect(c.dir, kept, nil)), "use a newer one", "of a newer version")
 }
 
-// What is not applied can do with another value of a secret, unless what it is depends on it.
 func TestASecretMayHaveChangedWhereNothingIsApplied(t *testing.T) {
 	const (
 		env  = "plugs: {docker: {path: /var/run/docker.sock}}\nresources: {c: {type: deployster/container, config: {image: i, secret_env: {P: '{{ mine }}'}}}}"

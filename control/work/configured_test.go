@@ -18,6 +18,7 @@ import (
 	"github.com/deployster-go/deployster/control/revision"
 	"github.com/deployster-go/deployster/engine"
 	envdefinition "github.com/deployster-go/deployster/environment/definition"
+	"github.com/deployster-go/deployster/internal/must"
 	"github.com/deployster-go/deployster/internal/objects"
 	"github.com/deployster-go/deployster/inventory"
 	"github.com/deployster-go/deployster/manifest"
@@ -59,7 +60,6 @@ func (d daemons) dial(_ context.Context, host inventory.Host) (*Connection, erro
 
 const dockerAt = "unix:///var/run/docker.sock"
 
-// reading is what CollectPipeline reads variables with.
 func reading(given []vars.Assignment) func(...manifest.Source) ([]vars.Assignment, error) {
 	return func(...manifest.Source) ([]vars.Assignment, error) { return given, nil }
 }
@@ -69,15 +69,13 @@ var takes = []upstream.Input{{Release: upstream.Release{Pipeline: "web", Revisio
 
 // fleetOf pins the images of a pipeline that applies a manifest on three hosts.
 func (d daemons) fleetOf(t *testing.T, text string, given []vars.Assignment, unpinned bool) (checkout, *Collection, error) {
-	t.Helper()
 	c := newCheckout(t, map[string]string{"m.yaml": text, "inventory.yaml": "hosts:\n" +
 		"  - {name: h1, engine: oci, attributes: {tag: '1'}}\n  - {name: h2, endpoint: 'ssh://h2', attributes: {tag: '2'}}\n  - {name: h3, engine: oci}\n"})
 	pool := NewEnginePool(c.pool().hosts, d.dial)
 	p := &definition.Definition{Name: "p", Stages: []definition.Stage{{Name: "beta", Deploy: &definition.Deploy{
 		HostGroups: []definition.HostGroup{{Name: "all", Hosts: "name in (h1, h2, h3)"}}, Steps: []definition.HostStep{{Event: "done", Manifest: "m.yaml"}},
 	}}}}
-	collected, err := CollectPipeline(c.dir, reading(given), p)
-	require.NoError(t, err)
+	collected := must.Get(CollectPipeline(c.dir, reading(given), p))(t)
 	return c, collected, collected.PinImages(t.Context(), ImagePinning{
 		Pool: pool, Policy: engine.PullMissing, Unpinned: unpinned, Places: collected.Places(c.config().Inputs, pool.hosts, p, "7", takes),
 	})
@@ -136,9 +134,8 @@ func TestARevisionCarriesTheImagesThatConfigurationsName(t *testing.T) {
 		"{% if host == 'h2' %}x:3{% else %}x:1{% endif %}": "which content image x:3 has",
 	} {
 		var invalid *InputError
-		if _, _, err := all.fleetOf(t, containerOf(image), nil, false); !errors.As(err, &invalid) || !strings.Contains(err.Error(), says) {
-			t.Errorf("of %s is said %v, want %q", image, err, says)
-		}
+		_, _, err := all.fleetOf(t, containerOf(image), nil, false)
+		assert.True(t, errors.As(err, &invalid) && strings.Contains(err.Error(), says), "of %s is said %v, want %q", image, err, says)
 	}
 	delete(all, dockerAt)
 	if _, _, err := all.fleetOf(t, containerOf("x:1"), nil, false); err == nil || !strings.Contains(err.Error(), `the Docker Engine behind the plug "docker": nothing listens at unix:///var/run/docker.sock`) {
@@ -196,8 +193,7 @@ func TestTheTasksOfARevisionCarryImagesAsOneOfItsHostsHasThem(t *testing.T) {
 	files := Carried{"m.yaml": text}
 	d := envDefinition("m.yaml", files, map[string]any{"tag": "1"})
 	pool := NewEnginePool(c.pool().hosts, all.dial)
-	_, err := pool.hosts.Inventory()
-	require.NoError(t, err)
+	must.Get(pool.hosts.Inventory())(t)
 	tasks := Identities{Inputs: c.config().Inputs, Texts: c.config().Texts, Hosts: pool.hosts, Drafts: files}
 	pin := func(base []byte) string {
 		t.Helper()
@@ -215,7 +211,6 @@ func TestTheTasksOfARevisionCarryImagesAsOneOfItsHostsHasThem(t *testing.T) {
 	assert.Contains(t, pin([]byte(first)), id("2"))
 }
 
-// envDefinition is that of an environment whose task has files.
 func envDefinition(name string, files Carried, vars map[string]any) *envdefinition.Definition {
 	includes := files.Digests()
 	digest := includes[name]
@@ -223,39 +218,30 @@ func envDefinition(name string, files Carried, vars map[string]any) *envdefiniti
 	return &envdefinition.Definition{Name: "e", Task: envdefinition.TaskSpec{Manifest: name, Digest: digest, Includes: includes, Vars: vars}}
 }
 
-// An inventory that cannot be read for a while takes no host away.
 func TestHostsStayWhileTheInventoryCanNotBeRead(t *testing.T) {
 	h := NewHosts(filepath.Join(t.TempDir(), "inventory.yaml"))
-	write := func(text string) {
-		t.Helper()
-		require.NoError(t, os.WriteFile(h.path, []byte(text), 0o600))
-	}
+	write := func(text string) { require.NoError(t, os.WriteFile(h.path, []byte(text), 0o600)) }
 	d := &definition.Definition{Name: "p", Stages: []definition.Stage{{
 		Name: "all", Deploy: &definition.Deploy{HostGroups: []definition.HostGroup{{Name: "all", Hosts: "name =~ ."}}},
 	}}}
 	members := func() []string {
 		t.Helper()
-		m, err := h.Members(d)
-		require.NoError(t, err)
+		m := must.Get(h.Members(d))(t)
 		return m["all"]
 	}
-
-	_, err := h.Members(d)
-	assert.Error(t, err, "there is no inventory, and no error")
+	assert.Error(t, must.Fail(h.Members(d)), "there is no inventory, and no error")
 	write("hosts: [{name: a, engine: oci, slots: 3}]")
 	if got := members(); len(got) != 1 || h.Slots("a") != 3 {
 		t.Errorf("members %v, %d slots", got, h.Slots("a"))
 	}
 	write("hosts: [")
-	_, err = h.Members(d)
-	assert.Error(t, err, "the inventory is broken, and no error")
+	assert.Error(t, must.Fail(h.Members(d)), "the inventory is broken, and no error")
 	if known, ok := h.host("a"); !ok || known.Slots != 3 || h.Slots("a") != 3 {
 		t.Errorf("the host is %+v, %v", known, ok)
 	}
 	write("hosts: [{name: b, engine: oci}, {name: c, engine: oci}]")
-	if got := members(); len(got) != 2 || h.Slots("b") != 1 {
-		t.Errorf("members %v", got)
-	}
+	got := members()
+	assert.True(t, len(got) == 2 && h.Slots("b") == 1, "members %v", got)
 	_, ok := h.host("a")
 	assert.False(t, ok, "the host that left is still there")
 }
@@ -267,9 +253,8 @@ func TestAHostIsGoneOnlyWhenAnInventorySaysSo(t *testing.T) {
 		require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
 		h.Version() // looks at the file
 	}
-	if h.Version(); !h.Known("one") {
-		t.Error("a host is gone because the file is not there")
-	}
+	h.Version()
+	assert.True(t, h.Known("one"), "a host is gone because the file is not there")
 	write("{{{")
 	assert.True(t, h.Known("one"), "a host is gone because the file cannot be read")
 	write("hosts: [{name: one, engine: oci}]")
@@ -280,12 +265,9 @@ func TestAHostIsGoneOnlyWhenAnInventorySaysSo(t *testing.T) {
 	assert.False(t, h.Known("two"))
 }
 
-// Whoever asks for a host first, before anybody selects hosts, finds its attributes.
 func TestAHostIsFoundByWhoAsksFirst(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "inventory.yaml")
-	if err := os.WriteFile(path, []byte(`hosts: [{name: a, endpoint: "unix:///run/a", attributes: {socket: /run/a}}]`), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(path, []byte(`hosts: [{name: a, endpoint: "unix:///run/a", attributes: {socket: /run/a}}]`), 0o600))
 	assert.Equal(t, "/run/a", NewHosts(path).Attribute("a", "socket"))
 }
 
@@ -305,11 +287,7 @@ func naming(named map[string][]string, asked *[]string) AskActions {
 func TestARevisionCarriesTheImagesThatTypesNameForTheirActions(t *testing.T) {
 	const text = "resources: {a: {type: 'x:1', config: {}}, b: {type: 'x:1', config: {}}, c: {type: deployster/file, config: {path: a}}}"
 	held := map[string]engine.Image{"x:1": {ID: id("1")}, "tool:1": {ID: id("2")}}
-	document := func(c revision.Images) []byte {
-		text, err := c.Encode()
-		require.NoError(t, err)
-		return text
-	}
+	document := func(c revision.Images) []byte { return must.Get(c.Encode())(t) }
 	x, tool := revision.Image{Image: "x:1", ID: id("1")}, revision.Image{Image: "tool:1", ID: id("2"), For: []string{"x:1"}}
 	older := revision.Image{Image: "tool:1", ID: id("5"), For: []string{"x:1"}}
 	for name, c := range map[string]struct {
@@ -414,18 +392,13 @@ func TestAnActionRunsNoImageThatItsRevisionDoesNotCarry(t *testing.T) {
 func TestATextIsKeptAsItWas(t *testing.T) {
 	texts := NewTexts(filepath.Join(t.TempDir(), "objects"), t.TempDir(), nil)
 	const text = "resources: {} # a secret\n"
-	digest, err := texts.Keep([]byte(text))
-	require.NoError(t, err)
-	if got, err := texts.Load(digest); err != nil || string(got) != text {
-		t.Errorf("got %q, %v", got, err)
-	}
-	_, err = texts.Load(strings.Repeat("0", 64))
+	assert.Equal(t, text, string(must.Get(texts.Load(must.Get(texts.Keep([]byte(text)))(t)))(t)))
+	_, err := texts.Load(strings.Repeat("0", 64))
 	for _, says := range []string{strings.Repeat("0", 64), "missing", "put it back", "new revision"} {
 		assert.ErrorIs(t, err, objects.ErrMissing)
 		assert.ErrorContains(t, err, says)
 	}
-	_, err = texts.Load("../../m")
-	assert.ErrorContains(t, err, "SHA-256", "of what is no digest")
+	assert.ErrorContains(t, must.Fail(texts.Load("../../m")), "SHA-256", "of what is no digest")
 }
 
 // Other errors have other remedies: what may not be read is there.
@@ -433,16 +406,14 @@ func TestATextThatCannotBeReadIsNotCalledLost(t *testing.T) {
 	dir := t.TempDir()
 	texts := NewTexts(filepath.Join(dir, "objects"), dir, nil)
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "objects"), nil, 0o600))
-	if _, err := texts.Load(strings.Repeat("0", 64)); err == nil || strings.Contains(err.Error(), "put it back") {
-		t.Errorf("where no directory is, is said %v", err)
-	}
+	_, err := texts.Load(strings.Repeat("0", 64))
+	assert.True(t, err != nil && !strings.Contains(err.Error(), "put it back"), "where no directory is, is said %v", err)
 	for _, says := range []string{"the owner of the log", "group", "0770", "0660"} {
 		err := fmt.Errorf("object: %w", fs.ErrPermission)
 		assert.ErrorContains(t, objects.Remedied(err), says, "of what may not be read")
 	}
 }
 
-// Former versions kept the manifests of environments below the workspace.
 func TestATextThatAFormerVersionKeptIsRead(t *testing.T) {
 	workspace := t.TempDir()
 	texts := NewTexts(filepath.Join(t.TempDir(), "objects"), workspace, nil)
@@ -450,20 +421,15 @@ func TestATextThatAFormerVersionKeptIsRead(t *testing.T) {
 	digest := objects.Hash([]byte(text))
 	path := filepath.Join(workspace, ".deployster", "manifests", digest+".yaml")
 	write := func(text string) {
-		t.Helper()
 		require.NoError(t, errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, []byte(text), 0o600)))
 	}
 	write(text)
-	if got, err := texts.Load(digest); err != nil || string(got) != text {
-		t.Errorf("got %q, %v", got, err)
-	}
+	got, err := texts.Load(digest)
+	assert.True(t, err == nil && string(got) == text, "got %q, %v", got, err)
 	write(text + "# altered")
-	if got, err := texts.Load(digest); !errors.Is(err, objects.ErrAltered) || got != nil {
-		t.Errorf("altered it is %q, %v", got, err)
-	}
-	_, err := texts.Keep([]byte(text))
-	require.NoError(t, err)
-	if got, err := texts.Load(digest); err != nil || string(got) != text {
-		t.Errorf("kept again it is %q, %v", got, err)
-	}
+	got, err = texts.Load(digest)
+	assert.True(t, errors.Is(err, objects.ErrAltered) && got == nil, "altered it is %q, %v", got, err)
+	must.Get(texts.Keep([]byte(text)))(t)
+	got, err = texts.Load(digest)
+	assert.True(t, err == nil && string(got) == text, "kept again it is %q, %v", got, err)
 }

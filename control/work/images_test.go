@@ -23,7 +23,9 @@ import (
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/deploylog/sqlite"
 	"github.com/deployster-go/deployster/engine"
+	"github.com/deployster-go/deployster/environment/definition"
 	"github.com/deployster-go/deployster/environment/tasks"
+	"github.com/deployster-go/deployster/internal/must"
 	"github.com/deployster-go/deployster/inventory"
 	"github.com/deployster-go/deployster/manifest"
 	"github.com/deployster-go/deployster/runner/invoke"
@@ -82,9 +84,8 @@ func TestAnImageHasTheContentThatItsRevisionCarries(t *testing.T) {
 	}
 	broken := errors.New("the engine is away")
 	p := revision.Pinned{Holder: failing{broken}, Carried: []revision.Image{local}}
-	if _, err := p.Image(t.Context(), "x:1", engine.PullMissing, nil); !errors.Is(err, broken) || strings.Contains(err.Error(), "not to be had") {
-		t.Errorf("of an engine that is away: %v", err)
-	}
+	_, err := p.Image(t.Context(), "x:1", engine.PullMissing, nil)
+	assert.True(t, errors.Is(err, broken) && !strings.Contains(err.Error(), "not to be had"), "of an engine that is away: %v", err)
 }
 
 type failing struct{ err error }
@@ -101,8 +102,7 @@ func TestAnImageIsNamedWithItsDigest(t *testing.T) {
 	}
 }
 
-// fleet is hosts h0, h1 and so on, of which some answer; of the others, those that hang do
-// not even refuse.
+// fleet is hosts h0, h1 and so on, of which some answer; of the others, those that hang do not even refuse.
 type fleet struct {
 	engine.Engine
 	names, answer []string
@@ -136,7 +136,6 @@ func (f *fleet) dial(ctx context.Context, host inventory.Host) (*Connection, err
 
 // pin pins the images of two manifests with two types, each for all hosts.
 func (f *fleet) pin(t *testing.T, hosts int) (*Collection, error) {
-	t.Helper()
 	list := "hosts:\n"
 	for i := range hosts {
 		f.names = append(f.names, fmt.Sprintf("h%d", i))
@@ -144,14 +143,12 @@ func (f *fleet) pin(t *testing.T, hosts int) (*Collection, error) {
 	}
 	c := newCheckout(t, map[string]string{"inventory.yaml": list})
 	pool := NewEnginePool(c.pool().hosts, f.dial)
-	_, err := pool.hosts.Inventory()
-	require.NoError(t, err)
+	must.Get(pool.hosts.Inventory())(t)
 	var sources []manifest.Source
 	for _, name := range []string{"one.yaml", "two.yaml"} {
 		sources = append(sources, manifest.Source{Name: name, Data: []byte("resources: {a: {type: 'x:1', config: {}}, b: {type: 'y:1', config: {}}}")})
 	}
-	collected, err := Collect(c.dir, nil, nil, sources...)
-	require.NoError(t, err)
+	collected := must.Get(Collect(c.dir, nil, nil, sources...))(t)
 	return collected, collected.PinImages(t.Context(), ImagePinning{Pool: pool, Policy: engine.PullMissing, Places: func(string) (places []Place, _ error) {
 		for _, name := range slices.Concat(f.names, f.names[:1]) {
 			places = append(places, Place{Host: name})
@@ -162,9 +159,7 @@ func (f *fleet) pin(t *testing.T, hosts int) (*Collection, error) {
 
 func TestImagesAreThoseOfAHostThatAnswersHoweverManyDoNot(t *testing.T) {
 	f := &fleet{answer: []string{"h7"}}
-	collected, err := f.pin(t, 9)
-	require.NoError(t, err)
-	assert.Contains(t, string(collected.Files[revision.ImagesName]), "sha256:2")
+	assert.Contains(t, string(must.Get(f.pin(t, 9))(t).Files[revision.ImagesName]), "sha256:2")
 	slices.Sort(f.asked)
 	assert.Len(t, f.asked, len(slices.Compact(slices.Clone(f.asked))), "hosts were asked again")
 	f = &fleet{answer: []string{"h0", "h1"}}
@@ -172,7 +167,7 @@ func TestImagesAreThoseOfAHostThatAnswersHoweverManyDoNot(t *testing.T) {
 		t.Errorf("where the first host answers %v were asked: %v", f.asked, err)
 	}
 	f = &fleet{}
-	_, err = f.pin(t, 5)
+	_, err := f.pin(t, 5)
 	if says := "no host answers (5 of 5 were asked, for at most 30s): host h0: refused host h1: refused host h2: refused, and 2 more"; err == nil || !strings.Contains(err.Error(), says) || len(f.asked) != 5 {
 		t.Errorf("with none of five hosts, of which %v were asked: %v, want %q", f.asked, err, says)
 	}
@@ -192,17 +187,10 @@ func TestHostsThatHangAreAskedForAWhileOnly(t *testing.T) {
 
 // An inventory is known by its name wherever its file lies, and without one by its path.
 func TestTheIdentityOfAnInventory(t *testing.T) {
-	dir, err := filepath.EvalSymlinks(t.TempDir())
-	require.NoError(t, err)
+	dir := must.Get(filepath.EvalSymlinks(t.TempDir()))(t)
 	path := filepath.Join(dir, "a", "inventory.yaml")
-	write := func(text string) {
-		t.Helper()
-		require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
-	}
-	want := func(h *Hosts, identity string) {
-		t.Helper()
-		assert.Equal(t, identity, h.Identity())
-	}
+	write := func(text string) { require.NoError(t, os.WriteFile(path, []byte(text), 0o600)) }
+	want := func(h *Hosts, identity string) { t.Helper(); assert.Equal(t, identity, h.Identity()) }
 	require.NoError(t, os.Mkdir(filepath.Dir(path), 0o700))
 	h := NewHosts(path)
 	want(h, "")
@@ -233,11 +221,9 @@ func TestTheIdentityOfAnInventory(t *testing.T) {
 	want(h, path)
 }
 
-// Each revision has a place of its own on a host, but is not kept for that.
 func TestOldRevisionsOfAnEnvironmentAreNotKept(t *testing.T) {
 	dir := t.TempDir()
-	log, err := sqlite.Open(t.Context(), filepath.Join(dir, "deployments.db"), sqlite.Options{})
-	require.NoError(t, err)
+	log := must.Get(sqlite.Open(t.Context(), filepath.Join(dir, "deployments.db"), sqlite.Options{}))(t)
 	defer log.Close()
 	now := time.Now()
 	var k rundirs.Kept
@@ -254,8 +240,7 @@ func TestOldRevisionsOfAnEnvironmentAreNotKept(t *testing.T) {
 			begun := deploylog.Event{Deployment: run, Target: target, Name: "run-started", Attempt: 1, Data: []byte(`{}`)}
 			ended := begun
 			ended.Name = "run-finished-successfully"
-			_, err = log.Append(t.Context(), begun, ended)
-			require.NoError(t, err)
+			must.Get(log.Append(t.Context(), begun, ended))(t)
 			work := filepath.Join(dir, "work", run)
 			require.NoError(t, errors.Join(os.MkdirAll(work, 0o700), os.Chtimes(work, at, at)))
 			if revision > revisions-gc.KeptRuns {
@@ -266,15 +251,157 @@ func TestOldRevisionsOfAnEnvironmentAreNotKept(t *testing.T) {
 	}
 	assert.Equal(t, 3, k.Places(), "a process remembers")
 	c := gc.Collector{Log: log, Dir: dir, Now: now, Before: now.Add(-gc.DefaultAge)}
-	removed, err := c.Collect(t.Context())
-	require.NoError(t, err)
-	assert.Equal(t, 3*(revisions-gc.KeptRuns), removed[0].Count)
-	entries, err := os.ReadDir(filepath.Join(dir, "work"))
-	require.NoError(t, err)
+	assert.Equal(t, 3*(revisions-gc.KeptRuns), must.Get(c.Collect(t.Context()))(t)[0].Count)
+	entries := must.Get(os.ReadDir(filepath.Join(dir, "work")))(t)
 	var left []string
 	for _, e := range entries {
 		left = append(left, e.Name())
 	}
 	slices.Sort(want)
 	assert.Equal(t, want, left)
+}
+
+// identities of tasks in a workspace with two hosts.
+func (c checkout) identities() Identities {
+	c.write("inventory.yaml", "hosts:\n  - {name: a, engine: oci, attributes: {zone: east}}\n  - {name: b, engine: oci, attributes: {zone: west}}\n  - {name: far, engine: docker, endpoint: 'ssh://far'}\n")
+	hosts := NewHosts(filepath.Join(c.dir, "inventory.yaml"))
+	must.Get(hosts.Inventory())(c)
+	return Identities{
+		Inputs: Inputs{Workspace: c.dir, Version: "test", Now: time.Now, Hide: func(any) {}}, Hosts: hosts,
+		Texts: NewTexts(filepath.Join(c.dir, ".deployster", "objects"), c.dir, nil),
+	}
+}
+
+type definedTask struct{ text, environment, host, vars string }
+
+func TestWhichTasksMakeOneThing(t *testing.T) {
+	const (
+		plug    = "plugs: {root: {path: '/srv'}, docker: {path: /var/run/docker.sock}}\n"
+		web     = plug + "resources: {c: {type: deployster/container, config: {image: i, name: web}}}"
+		copied  = "# another text\n" + plug + "resources: {other: {type: deployster/container, config: {image: j, name: web}}}"
+		named   = plug + "resources: {web: {type: deployster/container, config: {image: j}}}"
+		task    = plug + "resources: {c: {type: deployster/container, config: {image: i, name: '{{ task }}'}}}"
+		zone    = plug + "resources: {c: {type: deployster/container, config: {image: i, name: 'web-{{ host_attributes.zone }}'}}}"
+		east    = plug + "resources: {c: {type: deployster/container, config: {image: i, name: web-east}}}"
+		volume  = plug + "resources: {c: {type: deployster/volume, config: {name: web}}}"
+		file    = plug + "resources: {f: {type: deployster/file, config: {path: a/../conf, content: x}}}"
+		other   = "plugs: {root: {path: '/opt'}}\nresources: {f: {type: deployster/file, config: {path: conf, content: x}}}"
+		same    = "plugs: {root: {path: '/srv/'}}\nresources: {f: {type: deployster/file, config: {path: conf, content: y}}}"
+		higher  = "plugs: {root: {path: /}}\nresources: {f: {type: deployster/file, config: {path: srv/conf, content: y}}}"
+		only    = plug + "resources: {f: {type: deployster/file, readonly: true, config: {path: conf, content: y}}}"
+		secret  = plug + "resources: {c: {type: deployster/container, config: {image: i, name: web, secret_env: {P: '{{ password }}'}}}}"
+		foreign = "resources: {x: {type: acme/vm:1, config: {name: '{{ environment }}'}}}"
+		foreig2 = "resources: {x: {type: acme/vm:1, config: {name: '{{ task }}'}}}"
+		broken  = "resources: {x: {type: acme/vm:1, config: {name: '{{ '}}}"
+	)
+	for name, test := range map[string]struct {
+		a, b definedTask
+		want bool
+	}{
+		"copies of a manifest":              {definedTask{web, "one", "a", ""}, definedTask{copied, "two", "a", ""}, true},
+		"a name that is the resource's":     {definedTask{web, "one", "a", ""}, definedTask{named, "two", "a", ""}, true},
+		"names of their tasks":              {definedTask{task, "one", "a", ""}, definedTask{task, "two", "a", ""}, false},
+		"other variables":                   {definedTask{web, "one", "a", "1"}, definedTask{web, "two", "a", "2"}, true},
+		"an attribute":                      {definedTask{zone, "one", "a", ""}, definedTask{east, "two", "a", ""}, true},
+		"another attribute":                 {definedTask{zone, "one", "b", ""}, definedTask{east, "two", "b", ""}, false},
+		"another kind":                      {definedTask{web, "one", "a", ""}, definedTask{volume, "two", "a", ""}, false},
+		"a path":                            {definedTask{file, "one", "a", ""}, definedTask{same, "two", "a", ""}, true},
+		"a path below another plug":         {definedTask{file, "one", "a", ""}, definedTask{other, "two", "a", ""}, false},
+		"a path below a plug higher up":     {definedTask{file, "one", "a", ""}, definedTask{higher, "two", "a", ""}, true},
+		"one that only observes":            {definedTask{file, "one", "a", ""}, definedTask{only, "two", "a", ""}, false},
+		"a variable that is not known here": {definedTask{web, "one", "a", ""}, definedTask{secret, "two", "a", ""}, true},
+		"a foreign type":                    {definedTask{foreign, "one", "a", ""}, definedTask{foreign, "two", "a", ""}, true},
+		"a foreign type, other variables":   {definedTask{foreign, "one", "a", "1"}, definedTask{foreign, "two", "a", "2"}, false},
+		"a foreign type by its task":        {definedTask{foreig2, "one", "a", ""}, definedTask{foreig2, "two", "a", ""}, false},
+	} {
+		c := newCheckout(t, nil)
+		i := c.identities()
+		a, b := c.things(i, test.a), c.things(i, test.b)
+		assert.Equal(t, test.want, slices.ContainsFunc(a, func(k string) bool { return slices.Contains(b, k) }), "%s: they make %q and %q", name, a, b)
+	}
+	c := newCheckout(t, nil)
+	i := c.identities()
+	for _, text := range []string{broken, "resources: {h: {type: deployster/http, config: {url: 'http://a'}}}"} {
+		assert.Empty(t, c.things(i, definedTask{text, "one", "a", ""}))
+	}
+}
+
+// Links lead to one thing by several paths: whoever wrote them, its owners would undo each
+// other's work. Where the machine is another, what its links are is not known here.
+func TestLinksLeadToOneThing(t *testing.T) {
+	file := func(root, path string) string {
+		return "plugs: {root: {path: '" + root + "'}}\nresources: {f: {type: deployster/file, config: {path: '" + path + "', content: x}}}"
+	}
+	socket := func(path string) string {
+		return "plugs: {docker: {path: '" + path + "'}}\nresources: {c: {type: deployster/container, config: {image: i, name: web}}}"
+	}
+	dir := t.TempDir()
+	at := func(path string) string { return filepath.Join(dir, path) }
+	for _, made := range []error{
+		os.MkdirAll(at("real/etc"), 0o755), os.MkdirAll(at("other/etc"), 0o755), os.WriteFile(at("real/docker.sock"), nil, 0o600),
+		os.Symlink("real", at("link")), os.Symlink("etc", at("real/conf.d")), os.Symlink("link", at("again")),
+		os.Symlink("motd", at("real/etc/last")), os.Symlink("loop", at("loop")), os.Symlink("nowhere", at("dangling")),
+	} {
+		require.NoError(t, made)
+	}
+	for name, test := range map[string]struct {
+		a, b, host string
+		want       bool
+	}{
+		"a link as the plug":           {file(at("real"), "etc/motd"), file(at("link"), "etc/motd"), "a", true},
+		"a link to a link":             {file(at("real"), "etc/motd"), file(at("again"), "etc/motd"), "a", true},
+		"a link within the plug":       {file(at("real"), "etc/motd"), file(at("real"), "conf.d/motd"), "a", true},
+		"a link above the plug":        {file(at("real/etc"), "motd"), file(at("again/conf.d"), "motd"), "a", true},
+		"what is not there yet":        {file(at("real"), "new/motd"), file(at("link"), "new/motd"), "a", true},
+		"a link to a socket":           {socket(at("real/docker.sock")), socket(at("link/docker.sock")), "a", true},
+		"another directory":            {file(at("real"), "etc/motd"), file(at("other"), "etc/motd"), "a", false},
+		"a link is a thing of its own": {file(at("real"), "etc/motd"), file(at("real"), "etc/last"), "a", false},
+		"a link in a circle":           {file(at("real"), "etc/motd"), file(at("loop"), "etc/motd"), "a", false},
+		"a link to nothing":            {file(at("real"), "etc/motd"), file(at("dangling"), "etc/motd"), "a", false},
+		"links of another machine":     {file(at("real"), "etc/motd"), file(at("link"), "etc/motd"), "far", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := newCheckout(t, nil)
+			i := c.identities()
+			a, b := c.things(i, definedTask{test.a, "one", test.host, ""}), c.things(i, definedTask{test.b, "two", test.host, ""})
+			assert.True(t, slices.Equal(a, b) == test.want && len(a) == 1 && len(b) == 1, "they make %q and %q", a, b)
+		})
+	}
+}
+
+// things are the keys of what a task makes. Its text is not kept before.
+func (c checkout) things(i Identities, m definedTask) (keys []string) {
+	files := Carried{m.environment + ".yaml": []byte(m.text)}
+	if collected, err := Collect(c.dir, nil, nil, manifest.Source{Name: m.environment + ".yaml", Data: []byte(m.text)}); err == nil {
+		files = collected.Files
+	}
+	digests := files.Digests()
+	spec := definition.TaskSpec{Manifest: m.environment + ".yaml", Digest: digests[m.environment+".yaml"], Includes: map[string]string{}}
+	if m.vars != "" {
+		spec.Vars = map[string]any{"v": m.vars}
+	}
+	i.Drafts = files
+	for _, thing := range i.Things(tasks.Task{Environment: m.environment, Host: m.host, Revision: 1, Spec: spec}) {
+		assert.True(c, thing.Key != "" && thing.Name != "" && !strings.ContainsAny(thing.Name, "\x00\n"), "it makes %+v", thing)
+		keys = append(keys, thing.Key)
+	}
+	return keys
+}
+
+func TestWhatATaskMakesIsKnownWhateverBecameOfItsSecrets(t *testing.T) {
+	const text = "plugs: {docker: {path: /var/run/docker.sock}}\nresources: {c: {type: deployster/container, config: {image: i, name: web, secret_env: {P: '{{ mine }}'}}}}"
+	for label, now := range map[string]string{"as it was": "mine: hush-1\n", "changed": "mine: hush-2\n", "gone": "other: 1\n", "half saved": "mine: *hush\n"} {
+		t.Run(label, func(t *testing.T) {
+			c := newCheckout(t, map[string]string{"m.yaml": text, "home/.deployster/vars.auto.yaml": "mine: hush-1\n"})
+			w, files, err := c.pinned(nil)
+			require.NoError(t, err)
+			c.write("home/.deployster/vars.auto.yaml", now)
+			i := c.identities()
+			i.Inputs, i.Texts = w.Inputs, w.Texts
+			digests := files.Digests()
+			spec := definition.TaskSpec{Manifest: "m.yaml", Digest: digests["m.yaml"], Includes: digests}
+			got := i.Things(tasks.Task{Environment: "one", Host: "a", Revision: 1, Spec: spec})
+			assert.True(t, len(got) == 1 && strings.Contains(got[0].Name, "web"), "it makes %+v", got)
+		})
+	}
 }

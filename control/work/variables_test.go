@@ -16,6 +16,7 @@ import (
 
 	"github.com/deployster-go/deployster/control/inclusion"
 	"github.com/deployster-go/deployster/control/revision"
+	"github.com/deployster-go/deployster/internal/must"
 	"github.com/deployster-go/deployster/manifest"
 	"github.com/deployster-go/deployster/manifest/vars"
 	"github.com/deployster-go/deployster/schema"
@@ -23,15 +24,13 @@ import (
 
 // pinned collects and keeps what a revision carries whose manifest is m.yaml.
 func (c checkout) pinned(flags []vars.Flag, public ...string) (*TaskWorker, Carried, error) {
-	c.Helper()
 	w := c.tasks()
 	w.Home, w.Variables = filepath.Join(c.dir, "home"), flags
 	w.Outside = vars.Outside{
 		Workspace: c.dir, Home: w.Home, Run: func(argv []string) (string, error) { return strings.Join(argv, " "), nil },
 		Lookup: func(name string) (string, bool) { return "of " + name, name == vars.EnvironmentPrefix+"region" },
 	}
-	text, err := ReadFile(filepath.Join(c.dir, "m.yaml"))
-	require.NoError(c, err)
+	text := must.Get(ReadFile(filepath.Join(c.dir, "m.yaml")))(c)
 	source := manifest.Source{Name: "m.yaml", Data: text}
 	given, err := w.Read(nil, source)
 	if err != nil {
@@ -48,7 +47,6 @@ func (c checkout) pinned(flags []vars.Flag, public ...string) (*TaskWorker, Carr
 	return w, collected.Files, w.Texts.KeepAll(collected.Files)
 }
 
-// values are those of the variables that were carried.
 func (c checkout) values(w *TaskWorker, files Carried) (map[string]any, error) {
 	assigned, err := w.Assignments(w.Texts, files.Digests())
 	if err != nil {
@@ -72,18 +70,14 @@ func TestVariablesAreWhatTheyWereInEveryType(t *testing.T) {
 	w, files, err := c.pinned([]vars.Flag{{Name: "given", Value: "1.10"}, {Name: "nothing", Value: "2"}})
 	require.NoError(t, err)
 	want, err := c.values(w, files)
-	if err != nil || len(want) != 2 || want["given"] != "1.10" {
-		t.Fatalf("it carries %v, %v", want, err)
-	}
+	require.True(t, err == nil && len(want) == 2 && want["given"] == "1.10", "it carries %v, %v", want, err)
 	all, _ := want["all"].(map[string]any)
-	if all["point"] != 1.0 || all["whole"] != int64(1) || all["text"] != "1.0" || all["part"] != "one" || !reflect.DeepEqual(all["list"], []any{int64(1), 2.0}) {
-		t.Errorf("it carries %#v", all)
-	}
+	assert.True(t, all["point"] == 1.0 && all["whole"] == int64(1) && all["text"] == "1.0" && all["part"] == "one" &&
+		reflect.DeepEqual(all["list"], []any{int64(1), 2.0}), "it carries %#v", all)
 	c.write("part", "two")
 	c.write("vars.auto.yaml", "all: [")
-	if got, err := c.values(w, files); err != nil || !reflect.DeepEqual(got, want) {
-		t.Errorf("after files were edited it is %v, %v, want %v", got, err, want)
-	}
+	got, err := c.values(w, files)
+	assert.True(t, err == nil && reflect.DeepEqual(got, want), "after files were edited it is %v, %v, want %v", got, err, want)
 }
 
 func TestASecretVariableIsCarriedAsAReference(t *testing.T) {
@@ -109,11 +103,9 @@ func TestASecretVariableIsCarriedAsAReference(t *testing.T) {
 	}
 	wantRefused := func(want string) {
 		t.Helper()
-		_, err := w.Assignments(w.Texts, files.Digests())
-		assert.ErrorContains(t, err, want)
+		assert.ErrorContains(t, must.Fail(w.Assignments(w.Texts, files.Digests())), want)
 	}
-	_, err = w.Assignments(w.Texts, files.Digests())
-	require.NoError(t, err)
+	must.Get(w.Assignments(w.Texts, files.Digests()))(t)
 	c.write("given.yaml", "# with a remark\ndeep: hush-2\nmore: 1\n")
 	_, err = w.Assignments(w.Texts, files.Digests())
 	assert.NoError(t, err, "what else is in the file counts")
@@ -132,8 +124,7 @@ func TestASecretVariableIsCarriedAsAReference(t *testing.T) {
 	_, _, err = w.Texts.hash(vars.Assignment{Name: "deep", Value: "x"})
 	assert.ErrorContains(t, err, "without one, remove it and make new revisions", "making a revision with an empty salt")
 	require.NoError(t, os.Remove(filepath.Join(c.dir, ".deployster", "objects", "salt")))
-	_, err = w.Texts.objects.MakeSalt()
-	require.NoError(t, err)
+	must.Get(w.Texts.objects.MakeSalt())(t)
 	wantRefused("is not what it was")
 }
 
@@ -146,9 +137,8 @@ func TestWhatCannotBeReadAgainIsNotReferredTo(t *testing.T) {
 	if !errors.As(err, &invalid) || !strings.Contains(err.Error(), "m.yaml:1:") || !strings.Contains(err.Error(), "resources.a.config.secret_env.A: is secret and reads --var given") || strings.Contains(err.Error(), "hush") {
 		t.Errorf("of a secret --var: %v", err)
 	}
-	if _, files, err := c.pinned([]vars.Flag{{Name: "given", Value: "hush"}}, "given"); err != nil || !strings.Contains(string(files[revision.VariablesName]), "hush") {
-		t.Errorf("of one that is none: %v", err)
-	}
+	_, files, err := c.pinned([]vars.Flag{{Name: "given", Value: "hush"}}, "given")
+	assert.True(t, err == nil && strings.Contains(string(files[revision.VariablesName]), "hush"), "of one that is none: %v", err)
 	c.write("vars.auto.yaml", "bytes: '{% include name %}'\n")
 	if _, _, err := c.pinned(nil); !errors.As(err, &invalid) || !strings.Contains(err.Error(), "vars.auto.yaml:1:1: bytes: it includes a file whose name is known only when") {
 		t.Errorf("of what may be any file: %v", err)
@@ -159,13 +149,11 @@ func TestFilesThatChangeWhileTheyAreReadAreRefused(t *testing.T) {
 	c := newCheckout(t, map[string]string{"part": "one", "vars.auto.yaml": "a: 1\nb: 2\n"})
 	w := c.tasks()
 	for name, text := range map[string]string{"part": "two", "vars.auto.yaml": "a: 1\nb: 3\n"} {
-		given, err := w.Read(nil)
-		require.NoError(t, err)
+		given := must.Get(w.Read(nil))(t)
 		read := collector{inclusion.New(c.dir, Carried{"part": []byte("one"), "kept": []byte("of another revision")}, nil), c.dir}
 		assert.NoError(t, read.unchanged(&Collection{}, Carried{"kept": nil}, given), "before %s is changed", name)
 		c.write(name, text)
-		err = read.unchanged(&Collection{}, Carried{"kept": nil}, given)
-		assert.ErrorContains(t, err, name+" was changed while it was read", name)
+		assert.ErrorContains(t, read.unchanged(&Collection{}, Carried{"kept": nil}, given), name+" was changed while it was read", name)
 		c.write("part", "one")
 	}
 }
@@ -183,24 +171,18 @@ func TestVariablesMayComeFromAPipe(t *testing.T) {
 	go func() { _ = os.WriteFile(fifo, []byte("piped: one\n"), 0o600) }()
 	w, files, err := from(fifo)
 	require.NoError(t, err)
-	if got, err := c.values(w, files); err != nil || got["piped"] != "one" {
-		t.Errorf("of a FIFO it carries %v, %v", got, err)
-	}
+	assert.True(t, must.Get(c.values(w, files))(t)["piped"] == "one", "of a FIFO it carries")
 	substituted := func() string {
-		t.Helper()
 		r, w, err := os.Pipe()
 		require.NoError(t, err)
 		t.Cleanup(func() { _ = r.Close() })
-		_, err = w.WriteString("piped: two\n")
-		require.NoError(t, err)
+		must.Get(w.WriteString("piped: two\n"))(t)
 		require.NoError(t, w.Close())
 		return fmt.Sprintf("/dev/fd/%d", r.Fd())
 	}
 	w, files, err = from(substituted())
 	require.NoError(t, err)
-	if got, err := c.values(w, files); err != nil || got["piped"] != "two" {
-		t.Errorf("of a pipe it carries %v, %v", got, err)
-	}
+	assert.True(t, must.Get(c.values(w, files))(t)["piped"] == "two", "of a pipe it carries")
 	var invalid *InputError
 	path := substituted()
 	_, _, err = c.pinned([]vars.Flag{{File: path}})
@@ -212,14 +194,10 @@ func TestVariablesMayComeFromAPipe(t *testing.T) {
 
 func TestAManifestThatChangesWhileItIsReadIsRefused(t *testing.T) {
 	c := newCheckout(t, map[string]string{"m.yaml": "resources: {}"})
-	collected, err := Collect(c.dir, nil, nil, manifest.Source{Name: "m.yaml", Data: []byte("resources: {}")})
-	if err == nil {
-		err = collected.Unchanged(c.dir)
-	}
-	require.NoError(t, err)
+	collected := must.Get(Collect(c.dir, nil, nil, manifest.Source{Name: "m.yaml", Data: []byte("resources: {}")}))(t)
+	require.NoError(t, collected.Unchanged(c.dir))
 	c.write("m.yaml", "resources: {} # saved")
-	err = collected.Unchanged(c.dir)
-	assert.ErrorContains(t, err, "m.yaml was changed while it was read")
+	assert.ErrorContains(t, collected.Unchanged(c.dir), "m.yaml was changed while it was read")
 }
 
 // What a manifest declares is carried as it was found out, and found out nowhere else; a file
@@ -245,9 +223,8 @@ func TestDeclaredVariablesAreFoundOutOnce(t *testing.T) {
 		}
 		return in.Variables["all"], nil
 	}
-	if got, err := content(); err != nil || got != "of DEPLOYSTER_VAR_region echo made hush 15" {
-		t.Errorf("it is %v, %v", got, err)
-	}
+	got, err := content()
+	assert.True(t, err == nil && got == "of DEPLOYSTER_VAR_region echo made hush 15", "it is %v, %v", got, err)
 	for text, want := range map[string]string{"altered-key": "it has another value in", "hush": ""} {
 		c.write("key", text)
 		if _, err := content(); err == nil && want != "" || err != nil && (want == "" || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), text)) {
@@ -256,8 +233,7 @@ func TestDeclaredVariablesAreFoundOutOnce(t *testing.T) {
 	}
 }
 
-// A secret is one by its declaration, also where nothing secret reads it, and in whatever reads it
-// there.
+// A secret is one by its declaration, also where nothing secret reads it, and in whatever reads it there.
 func TestDeclaredSecretsAreReferredTo(t *testing.T) {
 	const declared = "variables: {password: {writeOnly: true}, hidden: {writeOnly: true, command: [echo, hush]}}\n"
 	c := newCheckout(t, map[string]string{"m.yaml": declared + fileOf + "{{ password }}{{ hidden }}'}}}"})
@@ -268,11 +244,9 @@ func TestDeclaredSecretsAreReferredTo(t *testing.T) {
 	}
 	c.write("m.yaml", declared[:strings.Index(declared, ", hidden")]+"}\n"+fileOf+"x'}}}")
 	text, _ := ReadFile(filepath.Join(c.dir, "m.yaml"))
-	collected, err := Collect(c.dir, nil, nil, manifest.Source{Name: "m.yaml", Data: text})
-	require.NoError(t, err)
-	if uses, err := collected.SecretUses("password", "other"); err != nil || len(uses) != 1 || uses[0].Path != "variables.password" {
-		t.Errorf("uses: %v %v", uses, err)
-	}
+	collected := must.Get(Collect(c.dir, nil, nil, manifest.Source{Name: "m.yaml", Data: text}))(t)
+	uses, err := collected.SecretUses("password", "other")
+	assert.True(t, err == nil && len(uses) == 1 && uses[0].Path == "variables.password", "uses: %v %v", uses, err)
 }
 
 func TestWhatRevisionsWriteOutAtSecretPlacesIsHidden(t *testing.T) {
@@ -315,15 +289,11 @@ func TestWhatRevisionsWriteOutAtSecretPlacesIsHidden(t *testing.T) {
 			assert.NotContains(t, got, hidden)
 		}
 		for word := range strings.FieldsSeq(string(text)) {
-			if strings.HasPrefix(word, "shown") && !strings.Contains(got, word) {
-				t.Errorf("%s is not shown in %s", word, got)
-			}
+			assert.True(t, !strings.HasPrefix(word, "shown") || strings.Contains(got, word), "%s is not shown in %s", word, got)
 		}
 	}
 }
 
-// Whoever was the first to ask for an engine may give up; that is not the fault of
-// those who waited for it.
 func TestAnEngineIsOpenedThoughWhoAskedFirstGaveUp(t *testing.T) {
 	p := NewEnginePool(NewHosts("none.yaml"), nil)
 	first, second := &pooled{err: context.Canceled}, &pooled{connection: &Connection{}}
@@ -332,11 +302,9 @@ func TestAnEngineIsOpenedThoughWhoAskedFirstGaveUp(t *testing.T) {
 	}
 	key := poolKey{host: "one"}
 	p.opened[key] = first
-	if _, err := p.Connection(t.Context(), "one"); err == nil || errors.Is(err, context.Canceled) {
-		t.Errorf("it was not tried again: %v", err)
-	}
+	_, err := p.Connection(t.Context(), "one")
+	assert.True(t, err != nil && !errors.Is(err, context.Canceled), "it was not tried again: %v", err)
 	p.opened[key] = second
-	if got, err := p.Connection(t.Context(), "one"); got != second.connection || err != nil {
-		t.Errorf("the engine that is open was not taken: %v", err)
-	}
+	got, err := p.Connection(t.Context(), "one")
+	assert.True(t, got == second.connection && err == nil, "the engine that is open was not taken: %v", err)
 }
