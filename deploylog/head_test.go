@@ -6,6 +6,7 @@ import (
 	"github.com/stretchr/testify/assert"
 
 	"github.com/deployster-go/deployster/deploylog"
+	"github.com/deployster-go/deployster/internal/must"
 )
 
 func TestHeadsAreReadAsTheyAreWritten(t *testing.T) {
@@ -13,8 +14,8 @@ func TestHeadsAreReadAsTheyAreWritten(t *testing.T) {
 		"23:1ec7f97eefc21d2d2e6b68327b7b6d5f": {Seq: 23, Hash: "1ec7f97eefc21d2d2e6b68327b7b6d5f"},
 		"1EC7F97EEFC21D2D2E6B68327B7B6D5F":    {Hash: "1ec7f97eefc21d2d2e6b68327b7b6d5f"},
 	} {
-		got, err := deploylog.ParseHead(text)
-		assert.True(t, err == nil && got == want, "%s: %+v, %v; want %+v", text, got, err, want)
+		got := must.Get(deploylog.ParseHead(text))(t)
+		assert.True(t, got == want, "%s: %+v; want %+v", text, got, want)
 	}
 	for _, text := range []string{"", "23", "23:", ":1ec7", "-1:1ec7", "1ec7:23", "23:1ec7", "23:1ec7f97eefc21d2d2e6b68327b7b6d5f ", "23:xyz", "1:2:3"} {
 		got, err := deploylog.ParseHead(text)

@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/deployster-go/deployster/deploylog"
+	"github.com/deployster-go/deployster/internal/must"
 )
 
 // An event is appended, against a row that is inserted by whoever needs nothing else.
@@ -35,10 +36,7 @@ func BenchmarkAppendAgainstAnInsert(b *testing.B) {
 }
 
 // median is that of figures which others who use the machine disturb.
-func median(all []float64) float64 {
-	slices.Sort(all)
-	return all[len(all)/2]
-}
+func median(all []float64) float64 { slices.Sort(all); return all[len(all)/2] }
 
 // BenchmarkWriters is of many callers at once.
 func BenchmarkWriters(b *testing.B) {
@@ -81,11 +79,7 @@ func BenchmarkReadAgainstASelect(b *testing.B) {
 		require.NoError(b, errOf(l.Append(b.Context(), some...)))
 	}
 	all := func(read func() (n int, err error)) float64 {
-		return seconds(func() {
-			if n, err := read(); n != events || err != nil {
-				b.Fatalf("%d events are read, error %v", n, err)
-			}
-		})
+		return seconds(func() { require.Equal(b, events, must.Get(read())(b)) })
 	}
 	var ours, plain []float64
 	for b.Loop() {

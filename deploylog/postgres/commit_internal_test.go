@@ -1,16 +1,21 @@
 package postgres
 
 import (
+	"context"
+	"errors"
 	"net"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/deployster-go/deployster/deploylog"
+	"github.com/deployster-go/deployster/internal/crash"
+	"github.com/deployster-go/deployster/internal/must"
 )
 
 // However much one caller brings, no statement has more than a slow link takes in time.
@@ -41,16 +46,12 @@ func TestRowsAreInsertedInParts(t *testing.T) {
 	assert.True(t, seen == int64(len(rows)), "of %d rows %d are in parts", len(rows), seen)
 }
 
-// Whether a connection is there is known without waiting for who reads from it.
 func TestAConnectionIsLookedAtWithoutWaiting(t *testing.T) {
-	listener, err := net.Listen("unix", filepath.Join(t.TempDir(), "s"))
-	require.NoError(t, err)
+	listener := must.Get(net.Listen("unix", filepath.Join(t.TempDir(), "s")))(t)
 	defer listener.Close()
-	near, err := net.Dial("unix", listener.Addr().String())
-	require.NoError(t, err)
+	near := must.Get(net.Dial("unix", listener.Addr().String()))(t)
 	defer near.Close()
-	far, err := listener.Accept()
-	require.NoError(t, err)
+	far := must.Get(listener.Accept())(t)
 	defer far.Close()
 	began, read := make(chan bool), make(chan error, 1)
 	go func() {
@@ -62,12 +63,42 @@ func TestAConnectionIsLookedAtWithoutWaiting(t *testing.T) {
 	for range 1000 { // until it does wait
 		require.True(t, silent(near), "nothing was sent")
 	}
-	_, err = far.Write([]byte("xy"))
-	require.NoError(t, err)
+	must.Get(far.Write([]byte("xy")))(t)
 	require.NoError(t, <-read)
 	assert.False(t, silent(near), "something waits to be read")
-	_, err = near.Read(make([]byte, 1))
-	require.NoError(t, err)
+	must.Get(near.Read(make([]byte, 1)))(t)
 	require.NoError(t, far.Close())
 	assert.False(t, silent(near), "the other end has hung up")
+}
+
+func ahead(read func(context.Context) error) reader {
+	n := 0
+	return func(ctx context.Context, _ func(context.Context) error) error {
+		if n++; n == 3 {
+			return read(ctx)
+		}
+		return nil
+	}
+}
+
+func TestWhoStopsReadingWaitsForNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		hangs := ahead(func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() })
+		n := 0
+		for _, err := range new(Log).pages(t.Context(), deploylog.Filter{}, span{0, 1}, false, hangs) {
+			if n++; n == 2 || err != nil {
+				break
+			}
+		}
+		assert.Equal(t, 2, n, "pages are read")
+	})
+}
+
+func TestAPanicWhileAPageIsReadAheadEndsTheIteration(t *testing.T) {
+	var ended error
+	for _, err := range new(Log).pages(t.Context(), deploylog.Filter{}, span{0, 1}, false, ahead(func(context.Context) error { panic("a fault") })) {
+		ended = err
+	}
+	_, is := errors.AsType[*crash.Error](ended)
+	assert.True(t, is, "it ends with %v", ended)
 }

@@ -5,7 +5,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
+	"os"
+	"path/filepath"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -15,6 +19,8 @@ import (
 
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/deploylog/postgres"
+	"github.com/deployster-go/deployster/deploylog/postgres/pgtest"
+	"github.com/deployster-go/deployster/internal/must"
 	"github.com/deployster-go/deployster/internal/objects"
 	"github.com/deployster-go/deployster/internal/ringtest"
 	"github.com/deployster-go/deployster/internal/waittest"
@@ -50,7 +56,6 @@ func next(parts int64) int64 {
 // it reaches the server or after, until it is done before the cut. What it was to do is checked
 // with the connection whole again; a cut that was not survived has to say what was attempted.
 func eachCut(t *testing.T, schema, says string, try func(t *testing.T, url string, cut func()) error, check func(t *testing.T, url string, failed error)) {
-	t.Helper()
 	for _, after := range ends() {
 		failures := 0
 		for parts, more := int64(0), true; more; parts = next(parts) {
@@ -121,8 +126,6 @@ func TestWhereverTheConnectionIsCutLocksAreTakenWhollyOrNot(t *testing.T) {
 	})
 }
 
-// Wherever the connection is cut while an object is kept, it is there whole or not at all, and it is
-// there if that was said; it can be kept again.
 func TestWhereverTheConnectionIsCutObjectsAreKeptWhollyOrNot(t *testing.T) {
 	t.Parallel()
 	const schema = "cut_objects"
@@ -144,9 +147,7 @@ func TestWhereverTheConnectionIsCutObjectsAreKeptWhollyOrNot(t *testing.T) {
 	})
 }
 
-// loads fails unless a store has an object whole.
 func loads(t *testing.T, store objects.Store, content []byte) {
-	t.Helper()
 	got, err := store.Load(objects.Hash(content))
 	assert.NoError(t, err)
 	assert.True(t, bytes.Equal(got, content), "there are %d of %d bytes", len(got), len(content))
@@ -158,24 +159,18 @@ func TestWhereverTheConnectionIsCutObjectsAreFetchedWhollyOrNot(t *testing.T) {
 	t.Parallel()
 	const schema = "cut_fetches"
 	content := bytes.Repeat([]byte("x"), 100<<10)
-	hash, err := objects.Via(open(t, server.URL(schema)).Objects()).Keep(content)
-	require.NoError(t, err)
+	hash := must.Get(objects.Via(open(t, server.URL(schema)).Objects()).Keep(content))(t)
 	var store objects.Store
 	eachCut(t, schema, "object "+hash, func(t *testing.T, url string, cut func()) error {
 		store = objects.Via(open(t, url).Objects())
 		cut()
 		got, err := store.Load(hash)
-		if err == nil && !bytes.Equal(got, content) || errors.Is(err, objects.ErrMissing) || errors.Is(err, objects.ErrAltered) {
-			t.Errorf("there are %d bytes: %v", len(got), err)
-		}
+		assert.True(t, (err != nil || bytes.Equal(got, content)) && !errors.Is(err, objects.ErrMissing) &&
+			!errors.Is(err, objects.ErrAltered), "there are %d bytes: %v", len(got), err)
 		return err
-	}, func(t *testing.T, _ string, _ error) {
-		loads(t, store, content)
-	})
+	}, func(t *testing.T, _ string, _ error) { loads(t, store, content) })
 }
 
-// Wherever the connection is cut while a log is made, or brought to this version, that is done wholly
-// or not at all, and the next command does it.
 func TestWhereverTheConnectionIsCutALogIsMadeWhollyOrNot(t *testing.T) {
 	t.Parallel()
 	for schema, c := range map[string]struct{ attempt, before, none string }{
@@ -203,7 +198,6 @@ func TestWhereverTheConnectionIsCutALogIsMadeWhollyOrNot(t *testing.T) {
 	}
 }
 
-// made says what there is of a log.
 func made(t *testing.T, schema string) string {
 	t.Helper()
 	var tables, triggers, version int64
@@ -216,4 +210,355 @@ func made(t *testing.T, schema string) string {
 		require.NoError(t, c.QueryRow(t.Context(), "SELECT version FROM log").Scan(&version))
 	}
 	return fmt.Sprintf("%d tables, %d triggers, version %d", tables, triggers, version)
+}
+
+// cable is a way to the server that can be cut.
+type cable struct {
+	dir   string
+	parts atomic.Int64 // that the client may still send; the next one cuts the connection that sends it
+	after atomic.Bool  // the part that cuts reaches the server
+	held  atomic.Bool  // nothing reaches the server
+	rate  atomic.Int64 // bytes a second that reach it; 0 is no limit
+	mu    sync.Mutex
+	all   []net.Conn
+}
+
+// cancels is how a client begins that has the server end what a connection was at, which is lost, too.
+var cancels = []byte{0, 0, 0, 16, 0x04, 0xd2, 0x16, 0x2e}
+
+// newCable makes a way to a server, whose URL is returned.
+func newCable(t *testing.T, schema string) (*cable, string) {
+	dir, err := os.MkdirTemp("", "c-") // short: the paths of sockets are bounded
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	c := &cable{dir: dir}
+	c.parts.Store(whole)
+	listener := must.Get(net.Listen("unix", filepath.Join(c.dir, ".s.PGSQL.5432")))(t)
+	there := server.URL(schema)
+	from := there[strings.Index(there, "host=")+len("host=") : strings.Index(there, "&")]
+	socket := filepath.Join(strings.ReplaceAll(from, "%2F", "/"), ".s.PGSQL.5432")
+	var copying sync.WaitGroup
+	t.Cleanup(func() {
+		_ = listener.Close()
+		c.cut()
+		copying.Wait()
+	})
+	copying.Go(func() {
+		for {
+			near, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			far, err := net.Dial("unix", socket)
+			if err != nil {
+				_ = near.Close()
+				continue
+			}
+			c.mu.Lock()
+			c.all = append(c.all, near, far)
+			c.mu.Unlock()
+			copying.Go(func() { c.copy(far, near, true) })
+			copying.Go(func() { c.copy(near, far, false) })
+		}
+	})
+	return c, strings.Replace(there, from, strings.ReplaceAll(c.dir, "/", "%2F"), 1)
+}
+
+func (c *cable) copy(to, from net.Conn, counted bool) {
+	defer func() { _, _ = to.Close(), from.Close() }()
+	part := make([]byte, 64<<10)
+	for {
+		n, err := from.Read(part)
+		if err != nil {
+			return
+		}
+		if counted && (c.held.Load() || bytes.Equal(part[:min(n, 8)], cancels)) {
+			continue
+		}
+		if rate := c.rate.Load(); counted && rate > 0 {
+			<-time.After(time.Duration(n) * time.Second / time.Duration(rate))
+		}
+		if counted && c.parts.Add(-1) < 0 {
+			if c.after.Load() {
+				_, _ = to.Write(part[:n])
+			}
+			return
+		}
+		if _, err := to.Write(part[:n]); err != nil {
+			return
+		}
+	}
+}
+
+func (c *cable) cut() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, conn := range c.all {
+		_ = conn.Close()
+	}
+}
+
+func sized(host string, bytes int) deploylog.Event {
+	e := event("d", host)
+	e.Data = []byte(`"` + strings.Repeat("x", bytes-2) + `"`)
+	return e
+}
+
+// What is many times what a slow link takes within the time for an answer comes into the log all the same: that is
+// about the link, and not about the server. Nor does that take who sends for somebody who hangs, however large one
+// event is. TestRowsAreInsertedInParts and TestManySmallEventsAreAppendedInParts are the tests of this in make test.
+func TestMuchIsAppendedOverASlowLink(t *testing.T) {
+	if !ringtest.All() {
+		return
+	}
+	t.Parallel()
+	c, url := newCable(t, "slow")
+	l := open(t, url)
+	l.SetAnswerTime(10 * time.Second)
+	l.SetTurnTime(10 * time.Second)
+	appends(t, l, event("d", "first"))
+	c.rate.Store(64 << 10)
+	assert.NoError(t, errOf(l.Append(t.Context(), sized("one", deploylog.MaxData), sized("two", 200<<10), sized("three", 200<<10))))
+	c.rate.Store(0)
+	verified(t, l, 4)
+}
+
+func TestManySmallEventsAreAppendedInParts(t *testing.T) {
+	t.Parallel()
+	l := open(t, server.URL("small"))
+	events := make([]deploylog.Event, 3000)
+	for i := range events {
+		events[i] = event(fmt.Sprintf("%0500d", i), "a")
+	}
+	for range 2 {
+		if _, err := l.Append(t.Context(), event("d", "first")); !errors.Is(err, deploylog.ErrDuplicate) {
+			require.NoError(t, err)
+		}
+		_, err := l.AppendThen(t.Context(), []deploylog.Event{event("d", "last")}, func([]deploylog.Event) []deploylog.Event { return events })
+		if !errors.Is(err, deploylog.ErrDuplicate) {
+			require.NoError(t, err)
+		}
+	}
+	assert.ErrorIs(t, errOf(l.Append(t.Context(), event("d", "other"), events[2000])), deploylog.ErrDuplicate, "one that is there")
+	verified(t, l, 3002)
+}
+
+// A server that does not answer is waited for no longer for all that was sent to it before, which
+// would be for longer than this one hangs.
+func TestAServerThatHangsIsNotWaitedFor(t *testing.T) {
+	t.Parallel()
+	const schema = "hangs"
+	l := open(t, server.URL(schema))
+	sql(t, schema, `CREATE FUNCTION hang() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN PERFORM pg_sleep(50); RETURN NEW; END $$;
+		CREATE TRIGGER hang BEFORE INSERT ON events FOR EACH ROW WHEN (NEW.target = 'host/last') EXECUTE FUNCTION hang()`)
+	all := []deploylog.Event{sized("first", 600<<10), sized("second", 600<<10), event("d", "last")}
+	assert.ErrorIs(t, errOf(l.AppendThen(t.Context(), all, func([]deploylog.Event) []deploylog.Event {
+		l.SetAnswerTime(time.Second)
+		return nil
+	})), deploylog.ErrUnwritten)
+	verified(t, open(t, server.URL(schema)), 0)
+}
+
+func started(t *testing.T, s *pgtest.Server, err error) *pgtest.Server {
+	require.NoError(t, err)
+	t.Cleanup(func() { assert.NoError(t, s.Remove()) })
+	require.NoError(t, s.Start(pgtest.Cheap()...))
+	return s
+}
+
+func pair(t *testing.T) (primary, standby *pgtest.Server) {
+	t.Helper()
+	primary, err := pgtest.New()
+	primary = started(t, primary, err)
+	standby, err = primary.Standby()
+	standby = started(t, standby, err)
+	wait(t, primary, "SELECT EXISTS (SELECT FROM pg_stat_replication WHERE state = 'streaming')")
+	return primary, standby
+}
+
+func configure(t *testing.T, s *pgtest.Server, setting string) {
+	t.Helper()
+	c := connected(t, s, "public")
+	does(t, c, "ALTER SYSTEM SET "+setting)
+	does(t, c, "SELECT pg_reload_conf()")
+}
+
+func wait(t *testing.T, s *pgtest.Server, query string) {
+	t.Helper()
+	c, ctx := connected(t, s, "public"), waittest.Context(t)
+	defer c.Close(context.Background())
+	for done := false; !done; {
+		require.NoError(t, c.QueryRow(ctx, query).Scan(&done), query)
+	}
+}
+
+// If the server waits for a standby, nothing that was acknowledged is lost with the server. Who
+// had a lock of it appends nothing more. TestAServerThatIsStartedAgain is the test of this with one server.
+func TestAFailoverToAStandbyLosesNothingThatWasAcknowledged(t *testing.T) {
+	if !ringtest.All() {
+		return
+	}
+	t.Parallel()
+	primary, standby := pair(t)
+	configure(t, primary, "synchronous_standby_names = '*'")
+	wait(t, primary, "SELECT EXISTS (SELECT FROM pg_stat_replication WHERE sync_state = 'sync')")
+	url := primary.URLWith(standby, "log")
+	l, holder := open(t, url), open(t, url)
+	require.NoError(t, errOf(holder.TryLock("stage")))
+	acknowledged := make(chan string)
+	go func() {
+		defer close(acknowledged)
+		for i := 0; ; i++ {
+			deployment := fmt.Sprintf("d%d", i)
+			if _, err := l.Append(context.Background(), event(deployment, "a")); err != nil {
+				return
+			}
+			acknowledged <- deployment
+		}
+	}()
+	written := map[string]bool{}
+	for deployment := range acknowledged {
+		if written[deployment] = true; len(written) == 50 {
+			require.NoError(t, primary.Kill())
+		}
+	}
+	does(t, connected(t, standby, "public"), "SELECT pg_promote()")
+	again := open(t, url)
+	appends(t, again, event("after", "a"))
+	all := read(t, again, deploylog.Filter{})
+	for _, e := range all {
+		delete(written, e.Deployment)
+	}
+	assert.Empty(t, written, "acknowledged and lost")
+	assert.True(t, refused(errOf(holder.Append(t.Context(), event("holder", "a")))), "who had a lock appends")
+	verified(t, again, max(51, len(all)))
+}
+
+// A standby that is behind lacks the newest events. Who appended them, and goes on, continues the
+// log that there is. TestNothingIsRememberedOfAnotherServer is the test of this with one server.
+func TestAFailoverToAStandbyThatIsBehind(t *testing.T) {
+	if !ringtest.All() {
+		return
+	}
+	t.Parallel()
+	primary, standby := pair(t)
+	l := open(t, primary.URLWith(standby, "log"))
+	appends(t, l, hosts("there", 10)...)
+	wait(t, standby, "SELECT to_regclass('log.events') IS NOT NULL")
+	wait(t, standby, "SELECT count(*) = 10 FROM log.events")
+	configure(t, standby, "primary_conninfo = ''")
+	wait(t, standby, "SELECT count(*) = 0 FROM pg_stat_wal_receiver")
+	appends(t, l, hosts("lost", 10)...)
+	require.NoError(t, primary.Kill())
+	does(t, connected(t, standby, "public"), "SELECT pg_promote()")
+	appends(t, l, hosts("lost", 10)...)
+	verified(t, l, 20)
+}
+
+func TestAServerThatIsStartedAgain(t *testing.T) {
+	t.Parallel()
+	s, err := pgtest.New()
+	s = started(t, s, err)
+	l, holder := open(t, s.URL("log")), open(t, s.URL("log"))
+	appends(t, l, event("d", "a"))
+	watching(t, l, 1)
+	require.NoError(t, errOf(holder.TryLock("stage")))
+	require.NoError(t, s.Kill())
+	err = errOf(l.Append(t.Context(), event("d", "b")))
+	assert.True(t, err != nil && !refused(err), "without a server: %v", err)
+	assert.ErrorContains(t, notOpened(t, s.URL("log"), postgres.Options{}), "is the server running there?")
+	require.NoError(t, s.Start(pgtest.Cheap()...))
+	appends(t, l, event("d", "b"))
+	require.NoError(t, errOf(l.TryLock("stage")), "the lock of a server that was killed")
+	assert.True(t, refused(errOf(holder.Append(t.Context(), event("d", "c")))), "who had a lock appends")
+	verified(t, l, 2)
+}
+
+// outcomes are what several who append were told.
+type outcomes struct {
+	acknowledged sync.Map     // deployments
+	count        atomic.Int64 // of these
+	failed       atomic.Int64 // appends
+}
+
+// appendsThroughout appends one event after the other through a log of its own. Where one failed, it waits until
+// the server is up and appends the same event again, through a log that it opens anew where that
+// is necessary. It ends when the server has been up for so many events.
+func (o *outcomes) appendsThroughout(ctx context.Context, url, name string, up <-chan struct{}, more int) error {
+	l, err := postgres.Open(ctx, url, postgres.Options{})
+	if err != nil {
+		return err
+	}
+	defer func() { _ = l.Close() }()
+	for i := 0; more > 0; i++ {
+		select {
+		case <-up:
+			more--
+		default:
+		}
+		deployment := fmt.Sprintf("%s-%d", name, i)
+		for sent, done := false, false; !done; {
+			_, err := l.Append(ctx, event(deployment, "a"), event(deployment, "b"))
+			switch {
+			case err == nil, sent && errors.Is(err, deploylog.ErrDuplicate):
+				o.acknowledged.Store(deployment, true)
+				o.count.Add(1)
+				done = true
+				continue
+			case errors.Is(err, deploylog.ErrDuplicate):
+				return fmt.Errorf("%s is there, and no append of it has succeeded or may have: %w", deployment, err)
+			}
+			sent = sent || refused(err) // events were on their way
+			o.failed.Add(1)
+			select {
+			case <-up:
+			case <-ctx.Done():
+				return ctx.Err()
+			}
+			if !refused(err) {
+				continue
+			}
+			_ = l.Close()
+			if l, err = postgres.Open(ctx, url, postgres.Options{}); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// A server that crashes while many append loses nothing that it has acknowledged, and has nothing twice.
+// What is said to be not on its way is not there, so it can be appended again. For one who appends
+// TestWhereverTheConnectionIsCutNothingIsLostOrDoubled is the test of this.
+func TestAServerThatCrashesWhileManyAppend(t *testing.T) {
+	if !ringtest.All() {
+		return
+	}
+	t.Parallel()
+	s, err := pgtest.New()
+	s = started(t, s, err)
+	reader := open(t, s.URL("log"))
+	told, up := &outcomes{}, make(chan struct{})
+	ctx := waittest.Context(t)
+	var all sync.WaitGroup
+	for n := range 8 {
+		all.Go(func() { assert.NoError(t, told.appendsThroughout(ctx, s.URL("log"), fmt.Sprint(n), up, 10)) })
+	}
+	wait(t, s, "SELECT count(*) >= 200 FROM log.events")
+	require.NoError(t, s.Kill())
+	require.NoError(t, s.Start(pgtest.Cheap()...))
+	close(up)
+	all.Wait()
+	assert.NotZero(t, told.failed.Load(), "no append failed")
+	found, events := map[string]int{}, read(t, reader, deploylog.Filter{})
+	for i, e := range events {
+		assert.EqualValues(t, i+1, e.Seq)
+		found[e.Deployment]++
+	}
+	for deployment, n := range found {
+		_, acknowledged := told.acknowledged.Load(deployment)
+		assert.True(t, n == 2 && acknowledged, "of %s there are %d events, acknowledged: %v", deployment, n, acknowledged)
+	}
+	assert.EqualValues(t, told.count.Load(), len(found))
+	verified(t, reader, len(events))
 }

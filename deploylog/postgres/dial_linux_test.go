@@ -10,7 +10,6 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A server that is gone without a word is noticed long before TCP does so by itself.
 func TestConnectionsEndWhenTheServerIsGoneWithoutAWord(t *testing.T) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
@@ -23,15 +22,13 @@ func TestConnectionsEndWhenTheServerIsGoneWithoutAWord(t *testing.T) {
 	socket, err := conn.(syscall.Conn).SyscallConn()
 	require.NoError(t, err)
 	option := func(level, name int) (value int) {
-		if failed := socket.Control(func(fd uintptr) { value, err = unix.GetsockoptInt(int(fd), level, name) }); failed != nil || err != nil {
-			t.Fatal(failed, err)
-		}
+		failed := socket.Control(func(fd uintptr) { value, err = unix.GetsockoptInt(int(fd), level, name) })
+		require.True(t, failed == nil && err == nil, "%v %v", failed, err)
 		return value
 	}
 	ms := option(unix.IPPROTO_TCP, unix.TCP_USER_TIMEOUT)
 	assert.True(t, ms > 0 && ms <= 60_000, "what was sent may stay unanswered for %d ms", ms)
 	idle, interval, count := option(unix.IPPROTO_TCP, unix.TCP_KEEPIDLE), option(unix.IPPROTO_TCP, unix.TCP_KEEPINTVL), option(unix.IPPROTO_TCP, unix.TCP_KEEPCNT)
-	if option(unix.SOL_SOCKET, unix.SO_KEEPALIVE) == 0 || idle+interval*count > 60 {
-		t.Errorf("a silent connection is asked about after %d s, every %d s, %d times", idle, interval, count)
-	}
+	assert.True(t, option(unix.SOL_SOCKET, unix.SO_KEEPALIVE) != 0 &&
+		idle+interval*count <= 60, "a silent connection is asked about after %d s, every %d s, %d times", idle, interval, count)
 }

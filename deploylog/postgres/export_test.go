@@ -14,11 +14,7 @@ func (l *Log) SetLockTime(d time.Duration) {
 
 // SetAttendPause has the connection by which it has locks be looked at so often, from its next session on.
 func (l *Log) SetAttendPause(d time.Duration) { l.session.attendPause = d }
-
-// SetAppendTime has it wait so long for appends of sessions that have ended.
-func (l *Log) SetAppendTime(d time.Duration) { l.session.appendTime = d }
-
-// SetPresumeTime has it presume for so long that nobody else appends.
+func (l *Log) SetAppendTime(d time.Duration)  { l.session.appendTime = d }
 func (l *Log) SetPresumeTime(d time.Duration) { l.writer.presumes = d }
 
 // SetAnswerTime has the server answer appends within so long, beside the time for what it is sent. It is
@@ -28,6 +24,4 @@ func (l *Log) SetAnswerTime(d time.Duration) { l.writer.answerTime = d }
 // SetTurnTime has the server wait so long for this process in a transaction, and this process for its
 // turn, from its next connection on.
 func (l *Log) SetTurnTime(d time.Duration) { l.writer.turnTime = d }
-
-// AppendKey is the advisory lock of whoever appends.
-func (l *Log) AppendKey() int64 { return l.key("append") }
+func (l *Log) AppendKey() int64            { return l.key("append") }

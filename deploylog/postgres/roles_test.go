@@ -2,9 +2,11 @@ package postgres_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -16,24 +18,23 @@ import (
 
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/deploylog/postgres"
+	"github.com/deployster-go/deployster/deploylog/sqlite"
+	"github.com/deployster-go/deployster/internal/must"
 	"github.com/deployster-go/deployster/internal/objects"
 	"github.com/deployster-go/deployster/internal/protected"
 )
 
 // granted is what docs/log.md says of the rights of roles.
 func granted(t *testing.T) string {
-	t.Helper()
-	page, err := os.ReadFile("../../docs/log.md")
-	require.NoError(t, err)
+	page := must.Get(os.ReadFile("../../docs/log.md"))(t)
 	var statements strings.Builder
 	blocks := strings.Split(string(page), "```sql\n")[1:]
 	for _, block := range blocks {
 		said, _, _ := strings.Cut(block, "```")
 		statements.WriteString(said)
 	}
-	if len(blocks) != 2 || strings.Contains(statements.String(), "UPDATE, DELETE ON deployster.events") {
-		t.Fatalf("the page says nothing of rights, or too much: %s", statements.String())
-	}
+	require.Len(t, blocks, 2)
+	require.NotContains(t, statements.String(), "UPDATE, DELETE ON deployster.events", "the page says nothing of rights, or too much")
 	return statements.String()
 }
 
@@ -57,16 +58,14 @@ func TestRolesNeedFewRights(t *testing.T) {
 	require.NoError(t, errOf(writer.TryLock("stage")))
 	appends(t, writer, event("d", "a"))
 	texts, documents := objects.Via(writer.Objects()), protected.Via(writer.Documents())
-	hash, err := texts.Keep([]byte("a text"))
-	require.NoError(t, err)
+	hash := must.Get(texts.Keep([]byte("a text")))(t)
 	require.NoError(t, said("postgres", "UPDATE objects SET stored = now() - interval '2 days'"))
 	assert.NoError(t, errOf(texts.Keep([]byte("a text"))), "a text that is there")
 	assert.NoError(t, errOf(texts.MakeSalt()))
-	ref, err := documents.Put("a secret")
-	require.NoError(t, err)
+	ref := must.Get(documents.Put("a secret"))(t)
 	verified(t, reader, 1)
-	held, err := reader.Locked("stage")
-	assert.True(t, held && err == nil, "%v, %v", held, err)
+	held := must.Get(reader.Locked("stage"))(t)
+	assert.True(t, held, "%v", held)
 	var secret string
 	for what, err := range map[string]error{
 		"a lock": errOf(reader.TryLock("other")), "an append": errOf(reader.Append(t.Context(), event("d", "b"))),
@@ -88,11 +87,9 @@ func TestRolesNeedFewRights(t *testing.T) {
 
 // saidAs has a role say something to the server, and returns why that is refused.
 func saidAs(t *testing.T, url, role, text string, args ...any) error {
-	t.Helper()
-	c, err := pgx.Connect(t.Context(), strings.NewReplacer("postgres@", role+"@", "schema=", "search_path=").Replace(url))
-	require.NoError(t, err)
+	c := must.Get(pgx.Connect(t.Context(), strings.NewReplacer("postgres@", role+"@", "schema=", "search_path=").Replace(url)))(t)
 	defer c.Close(context.Background())
-	_, err = c.Exec(t.Context(), text, args...)
+	_, err := c.Exec(t.Context(), text, args...)
 	return err
 }
 
@@ -109,7 +106,6 @@ func TestOnlyASuperuserLeavesLocksToWriters(t *testing.T) {
 // testOnlyWritersTakeLocks fails where a reader may take an advisory lock, of which turns to append and
 // sessions consist, or a writer cannot take over what another had.
 func testOnlyWritersTakeLocks(t *testing.T, url string, writer *postgres.Log) {
-	t.Helper()
 	for _, function := range []string{"pg_advisory_lock", "pg_advisory_lock_shared", "pg_advisory_xact_lock", "pg_advisory_xact_lock_shared",
 		"pg_try_advisory_lock", "pg_try_advisory_lock_shared", "pg_try_advisory_xact_lock", "pg_try_advisory_xact_lock_shared"} {
 		assert.ErrorContains(t, saidAs(t, url, "reader", "SELECT "+function+"($1)", writer.AppendKey()), "permission denied for function", "a reader may %s", function)
@@ -132,8 +128,7 @@ func TestDefaultPrivilegesGiveNoSecrets(t *testing.T) {
 		ALTER DEFAULT PRIVILEGES IN SCHEMA given GRANT ALL ON TABLES TO "All Readers" WITH GRANT OPTION; ALTER DEFAULT PRIVILEGES IN SCHEMA given GRANT SELECT ON TABLES TO PUBLIC`)
 	for _, version := range []string{"a new log", "one of the first version"} {
 		owner := open(t, server.URL("given"))
-		ref, err := protected.Via(owner.Documents()).Put("a secret")
-		require.NoError(t, err)
+		ref := must.Get(protected.Via(owner.Documents()).Put("a secret"))(t)
 		reader := open(t, as("All%20Readers", server.URL("given")))
 		assert.NoError(t, errOf(reader.Verify(t.Context())), "%s: what they give", version)
 		var secret string
@@ -178,7 +173,6 @@ func TestWhoKeepsTheTurnToAppendIsNamed(t *testing.T) {
 	appends(t, presumes, event("d", "after"))
 }
 
-// Who may not even look into a schema is told so, and not that there is no log.
 func TestWhoMayNotUseASchemaIsToldSo(t *testing.T) {
 	t.Parallel()
 	open(t, server.URL("closed_schema"))
@@ -192,4 +186,190 @@ func TestWhoMayNotUseASchemaIsToldSo(t *testing.T) {
 	}
 	sql(t, "public", "GRANT USAGE ON SCHEMA made_for_others TO stranger")
 	wantError(t, notOpened(t, as("stranger", server.URL("made_for_others")), postgres.Options{}), nil, `GRANT CREATE ON SCHEMA "made_for_others" TO "stranger"`)
+}
+
+// What the server does not store is not acknowledged.
+func TestATriggerThatDropsEventsIsNoticed(t *testing.T) {
+	t.Parallel()
+	l := open(t, server.URL("dropping"))
+	sql(t, "dropping", `CREATE FUNCTION drop_it() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN IF NEW.target = 'host/b' THEN RETURN NULL; END IF; RETURN NEW; END $$;
+		CREATE TRIGGER dropping BEFORE INSERT ON events FOR EACH ROW EXECUTE FUNCTION drop_it()`)
+	wantError(t, errOf(l.Append(t.Context(), event("d", "a"), event("d", "b"))), deploylog.ErrUnwritten, "did not store all events")
+	verified(t, open(t, server.URL("dropping")), 0)
+}
+
+func TestWhoLosesItsLocksMeanwhileAppendsNothing(t *testing.T) {
+	l, other := open(t, server.URL("meanwhile")), open(t, server.URL("meanwhile"))
+	require.NoError(t, errOf(l.TryLock("stage")))
+	assert.ErrorIs(t, errOf(l.AppendThen(t.Context(), []deploylog.Event{event("d", "a")}, func([]deploylog.Event) []deploylog.Event {
+		loseLocks(t)
+		return []deploylog.Event{event("d", "b")}
+	})), deploylog.ErrUnwritten)
+	verified(t, other, 0)
+}
+
+// A standby that takes over may lack the newest events: what is remembered of them is forgotten.
+func TestNothingIsRememberedOfAnotherServer(t *testing.T) {
+	l := open(t, server.URL("standby"))
+	appends(t, l, event("d1", "0"), event("d2", "1"), event("d2", "2"), event("d3", "3"))
+	sql(t, "standby", "SET session_replication_role = replica; DELETE FROM events WHERE seq > 1; SELECT pg_terminate_backend(pid, 60000) FROM pg_stat_activity WHERE pid <> pg_backend_pid() AND query ILIKE '%commit%'")
+	appends(t, l, event("d3", "again"), event("d2", "again"))
+	verified(t, l, 3)
+}
+
+// What a role or a database has as its default is not what a log relies on.
+func TestSettingsOfRolesAndDatabases(t *testing.T) {
+	t.Parallel()
+	for _, text := range []string{
+		"CREATE DATABASE odd", "ALTER DATABASE odd SET default_transaction_isolation = 'repeatable read'",
+		"ALTER DATABASE odd SET client_encoding = 'latin1'", "ALTER DATABASE odd SET synchronous_commit = off",
+	} {
+		sql(t, "public", text)
+	}
+	url := within("odd", server.URL("log"))
+	one, two := open(t, url), open(t, url+"&target_session_attrs=read-write")
+	var all sync.WaitGroup
+	for n, l := range []*postgres.Log{one, two} {
+		all.Go(func() {
+			for _, e := range hosts(fmt.Sprint(n), 30) {
+				e.Data = []byte(`"ü 🚀"`)
+				assert.NoError(t, errOf(l.Append(t.Context(), e)))
+			}
+		})
+	}
+	all.Wait()
+	verified(t, two, 60)
+	sql(t, "public", "CREATE DATABASE latin ENCODING latin1 TEMPLATE template0")
+	assert.ErrorContains(t, notOpened(t, within("latin", server.URL("log")), postgres.Options{}), "the encoding of the database is LATIN1")
+}
+
+func TestWhatIsAcknowledgedIsOnTheDisksThatTheServerWaitsFor(t *testing.T) {
+	t.Parallel()
+	const schema = "durable"
+	open(t, server.URL(schema))
+	sql(t, schema, `CREATE TABLE seen (what text, level text);
+		CREATE FUNCTION see() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN INSERT INTO seen VALUES (TG_TABLE_NAME, current_setting('synchronous_commit')); RETURN NULL; END $$;
+		CREATE TRIGGER see AFTER INSERT ON events EXECUTE FUNCTION see(); CREATE TRIGGER see AFTER INSERT ON objects EXECUTE FUNCTION see()`)
+	for set, want := range map[string]string{"off": "on", "local": "on", "remote_write": "on", "on": "on", "remote_apply": "remote_apply"} {
+		sql(t, schema, "DELETE FROM seen")
+		l := open(t, server.URL(schema)+"&synchronous_commit="+set)
+		appends(t, l, hosts(set, 3)...) // looked for first, and presumed
+		require.NoError(t, errOf(objects.Via(l.Objects()).Keep([]byte(set))))
+		var seen []string
+		require.NoError(t, connected(t, server, schema).QueryRow(t.Context(),
+			"SELECT array_agg(DISTINCT what || ' ' || level ORDER BY what || ' ' || level) FROM seen").Scan(&seen))
+		assert.Equal(t, []string{"events " + want, "objects " + want}, seen, "where the default is %s", set)
+	}
+}
+
+func TestNothingIsChanged(t *testing.T) {
+	t.Parallel()
+	l := open(t, server.URL("unchanged"))
+	appends(t, l, event("d", "a"))
+	c := connected(t, server, "unchanged")
+	for _, text := range []string{"UPDATE events SET revision = 'x'", "DELETE FROM events", "TRUNCATE events", "UPDATE log SET id = 'x'", "DELETE FROM log"} {
+		assert.ErrorContains(t, errOf(c.Exec(t.Context(), text)), "append-only", text)
+	}
+}
+
+func TestVerifyFindsWhatWasChanged(t *testing.T) {
+	t.Parallel()
+	l := open(t, server.URL("changed"))
+	for _, e := range hosts("d", 3) {
+		e.Data = []byte(`{"a":1}`)
+		appends(t, l, e)
+	}
+	v := must.Get(l.Verify(t.Context()))(t)
+	c := connected(t, server, "changed")
+	does(t, c, "CREATE TABLE saved AS SELECT * FROM events; SET session_replication_role = replica")
+	for _, change := range []string{
+		"UPDATE events SET revision = 'forged' WHERE seq = 2",
+		`UPDATE events SET data = '{"a":2}' WHERE seq = 2`,
+		"DELETE FROM events WHERE seq = 2",
+		"DELETE FROM events WHERE seq = 3",
+		"UPDATE events e SET id = (SELECT id FROM events o WHERE o.seq = 3 - e.seq) WHERE seq < 3",
+		"UPDATE events SET registered = 2 WHERE seq = 2",
+	} {
+		does(t, c, change)
+		assert.ErrorIs(t, errOf(l.Verify(t.Context(), v.Anchor())), deploylog.ErrCorrupt, change)
+		does(t, c, "DELETE FROM events; INSERT INTO events SELECT * FROM saved")
+		verified(t, l, 3)
+	}
+}
+
+func TestAHeadIsThatOfTheSameEventsInAFile(t *testing.T) {
+	t.Parallel()
+	here := open(t, server.URL("same"))
+	there := must.Get(sqlite.Open(t.Context(), filepath.Join(t.TempDir(), "log.db"), sqlite.Options{}))(t)
+	defer there.Close()
+	for _, e := range hosts("d", 2) {
+		written := must.Get(here.Append(t.Context(), e))(t)
+		appends(t, there, written...)
+	}
+	a, failed := here.Verify(t.Context())
+	b, err := there.Verify(t.Context())
+	require.NoError(t, errors.Join(err, failed))
+	assert.Equal(t, a, b)
+	assert.EqualValues(t, 2, a.Events)
+}
+
+func TestWhatCannotBeOpened(t *testing.T) {
+	t.Parallel()
+	sql(t, "public", "CREATE SCHEMA foreign_log; CREATE TABLE foreign_log.log (line text); CREATE SCHEMA newer; CREATE ROLE nobody LOGIN")
+	require.NoError(t, open(t, server.URL("newer")).Close())
+	sql(t, "newer", "SET session_replication_role = replica; UPDATE newer.log SET version = 99")
+	for name, c := range map[string]struct {
+		url  string
+		says []string
+	}{
+		"no URL":             {"postgres://%zz", []string{"the URL of the database cannot be read", "postgres://USER@HOST"}},
+		"another URL":        {"mysql://a", []string{`not one of "mysql"`}},
+		"a bad port":         {"postgres://u:geheim@host:port/db", []string{"URL of the database"}},
+		"a bad parameter":    {"postgres://u:geheim@host/db?sslmode=perhaps", []string{"URL of the database"}},
+		"an empty schema":    {"postgres://host/db?schema=", []string{"the name of a schema"}},
+		"a schema with a ,":  {"postgres://host/db?schema=a,b", []string{"the name of a schema"}},
+		"a special schema":   {"postgres://host/db?schema=$user", []string{"the name of a schema"}},
+		"a broken parameter": {"postgres://u:geheim@host/db?sslmode=verify-full;x", []string{"the parameters of the URL"}},
+		"another's table":    {server.URL("foreign_log"), []string{"none of a deployment log", "schema=NAME"}},
+		"a newer version":    {server.URL("newer"), []string{"version 99", "use the newer one"}},
+		"no database":        {within("missing", server.URL("x")), []string{"createdb missing"}},
+		"a role without any": {as("nobody", server.URL("x")), []string{"the user may not make a schema", `CREATE SCHEMA "x" AUTHORIZATION "nobody"`}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			err := notOpened(t, c.url, postgres.Options{})
+			require.Error(t, err)
+			wantError(t, err, nil, c.says...)
+			assert.NotContains(t, err.Error(), "geheim", "the error shows the password")
+		})
+	}
+	wantError(t, notOpened(t, server.URL("nothing"), postgres.Options{ReadOnly: true}), nil, "there is no deployment log")
+}
+
+func TestTheNameOfALogHasNoPassword(t *testing.T) {
+	t.Setenv("PGPASSWORD", "geheim")
+	for url, want := range map[string]string{
+		"postgres://u:geheim@db.example.com/log":                            "postgres://db.example.com:5432/log?schema=deployster",
+		"postgresql://u:geheim@db:6000/log?schema=prod&sslmode=verify-full": "postgres://db:6000/log?schema=prod",
+		"postgres://u:geheim@[::1]:6000/log":                                "postgres://[::1]:6000/log?schema=deployster",
+		"postgres://a:1,b:2/log?user=u&password=geheim&sslmode=prefer":      "postgres://a:1,b:2/log?schema=deployster",
+		"postgres://u@/log?host=/run/postgresql":                            "postgres:///log?host=/run/postgresql&schema=deployster",
+	} {
+		assert.Equal(t, want, must.Get(postgres.Name(url))(t), "%s, want %s", strings.ReplaceAll(url, "geheim", "…"), want)
+	}
+	_, err := postgres.Name("postgres://u:geheim@h:port/db")
+	assert.True(t, err != nil && !strings.Contains(err.Error(), "geheim"), "%v", err)
+}
+
+func TestWhatWasMeantForADatabaseIsNoFile(t *testing.T) {
+	t.Parallel()
+	for name, is := range map[string]bool{
+		"deployments.db": true, "/srv/postgres/log.db": true, "postgres.db": true, "a b=c": true,
+		"postgres:/u:geheim@h/db": false, "PostgreSQL:u:geheim@h/db": false, "POSTGRES://u:geheim@h/db": false, "postgres//u:geheim@h/db": false,
+		"host=x password=geheim dbname=y": false, "host=x PASSWORD = 'geheim'": false, "dbname=y": false,
+	} {
+		err := postgres.IsFile(name)
+		if (err == nil) != is || err != nil && (strings.Contains(err.Error(), "geheim") || !strings.Contains(err.Error(), "postgres://USER@HOST")) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
 }

@@ -23,9 +23,8 @@ func sample(seq int64) deploylog.Event {
 func TestASnapshotIsOfOneProgram(t *testing.T) {
 	dir, of, s := t.TempDir(), Origin{"l", "h"}, deploylog.Snapshot{Seq: 4, Events: []deploylog.Event{sample(3)}}
 	require.NoError(t, Write(dir, "web", of, s, func(*os.File, bool) {}))
-	if got, read, ok := Read(dir, "web"); !ok || got != of || fmt.Sprint(read) != fmt.Sprint(s) {
-		t.Errorf("it is %+v, %+v, %t", got, read, ok)
-	}
+	got, read, ok := Read(dir, "web")
+	assert.True(t, ok && got == of && fmt.Sprint(read) == fmt.Sprint(s), "it is %+v, %+v, %t", got, read, ok)
 	for _, program := range []string{"", program() + "x"} {
 		require.NoError(t, os.WriteFile(file(dir, "web"), encode(header{of, program}, s), 0o600))
 		_, _, ok := Read(dir, "web")
@@ -33,7 +32,6 @@ func TestASnapshotIsOfOneProgram(t *testing.T) {
 	}
 }
 
-// One that is too large to be read is not written, and it is said how large it is.
 func TestASnapshotThatIsTooLargeIsRefused(t *testing.T) {
 	e := sample(3)
 	e.Data = make([]byte, limit)
@@ -59,9 +57,7 @@ func FuzzSnapshot(f *testing.F) {
 		for i, e := range s.Events {
 			assert.True(t, e.Seq <= s.Seq && e.Seq >= 1 && (i <= 0 || e.Seq > s.Events[i-1].Seq), "event %d follows, up to %d", e.Seq, s.Seq)
 		}
-		if size := len(encode(made, s)); size > encodedSize(made, s) {
-			t.Errorf("it has %d bytes, more than %d", size, encodedSize(made, s))
-		}
+		assert.LessOrEqual(t, len(encode(made, s)), encodedSize(made, s))
 		again, same, ok := decode(encode(made, s))
 		assert.True(t, ok && again == made && fmt.Sprint(same) == fmt.Sprint(s), "%+v became %+v, %t", s, same, ok)
 	})

@@ -15,11 +15,11 @@ import (
 
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/deploylog/chain"
+	"github.com/deployster-go/deployster/internal/must"
 )
 
 // crashedLog copies the files of a log that is in use, as a crash leaves them.
 func crashedLog(t *testing.T, from string) (path string) {
-	t.Helper()
 	path = newPath(t)
 	for _, suffix := range []string{"", "-wal", anchorSuffix} {
 		if _, err := os.Stat(from + suffix); err == nil {
@@ -79,9 +79,7 @@ func TestLostEventsAreNoticed(t *testing.T) {
 			acceptedAfter(t, path, c.after)
 		})
 	}
-
 	wantSound(t, openLog(t, crashedLog(t, first)), 20) // where all is there
-
 	t.Run("the log is gone", func(t *testing.T) {
 		path := crashedLog(t, first)
 		require.NoError(t, errors.Join(os.Remove(path), os.Remove(path+"-wal")))
@@ -90,10 +88,8 @@ func TestLostEventsAreNoticed(t *testing.T) {
 	})
 }
 
-// refusedUnchanged checks that opening the log fails as corrupt, each time, and
-// leaves its files as they are.
+// refusedUnchanged checks that opening the log fails as corrupt, each time, and leaves its files as they are.
 func refusedUnchanged(t *testing.T, path string, words []string) {
-	t.Helper()
 	before := fingerprint(t, path)
 	for range 2 {
 		l, err := Open(t.Context(), path, Options{})
@@ -106,10 +102,8 @@ func refusedUnchanged(t *testing.T, path string, words []string) {
 	assert.True(t, after == before || strings.Contains(after, "-shm"), "opening changed the files:\n%s\nbefore:\n%s", after, before)
 }
 
-// acceptedAfter accepts the log's head, at so many events where that is known, and
-// checks that the log goes on from there.
+// acceptedAfter accepts the log's head, at so many events where that is known, and checks that the log goes on from there.
 func acceptedAfter(t *testing.T, path string, events int64) {
-	t.Helper()
 	v, err := AcceptHead(t.Context(), path, Options{})
 	require.True(t, err == nil && (events < 0 || v.Events == events), "accepted %+v, %v; want %d events", v, err, events)
 	accepted := openLog(t, path)
@@ -118,8 +112,7 @@ func acceptedAfter(t *testing.T, path string, events int64) {
 	assert.True(t, err == nil && now.Events == v.Events+1, "%+v, %v", now, err)
 }
 
-// TestADamagedLogIsNotAccepted keeps the way out of a loss from being one out of
-// damage.
+// TestADamagedLogIsNotAccepted keeps the way out of a loss from being one out of damage.
 func TestADamagedLogIsNotAccepted(t *testing.T) {
 	path := written(t)
 	execute(t, path, "DROP TRIGGER events_are_never_updated", "UPDATE events SET revision = 'forged' WHERE seq = 7")
@@ -135,18 +128,14 @@ func TestALogWithoutAnchor(t *testing.T) {
 	var said bytes.Buffer
 	o := Options{Logger: slog.New(slog.NewTextHandler(&said, &slog.HandlerOptions{Level: slog.LevelWarn}))}
 	for range 2 {
-		l, err := Open(t.Context(), path, o)
-		require.NoError(t, err)
-		require.NoError(t, l.Close())
+		require.NoError(t, must.Get(Open(t.Context(), path, o))(t).Close())
 	}
 	n := strings.Count(said.String(), "has no anchor beside it")
 	assert.True(t, n == 1, "it was said %d times, want once: %s", n, said.String())
 	wantAnchorAt(t, path, 300)
-
 	said.Reset()
-	l, err := Open(t.Context(), newPath(t), o)
-	require.NoError(t, err)
-	err = l.Close()
+	l := must.Get(Open(t.Context(), newPath(t), o))(t)
+	err := l.Close()
 	assert.True(t, err == nil && said.Len() == 0, "a new log: %v, %s", err, said.String())
 }
 
@@ -166,25 +155,20 @@ func TestATornSlotLeavesTheOther(t *testing.T) {
 	}
 }
 
-// withAnchor opens a log and hands its anchor to the test after its first
-// commit, where nothing else uses it.
+// withAnchor opens a log and hands its anchor to the test after its first commit, where nothing else uses it.
 func withAnchor(t *testing.T, change func(f *anchorFile)) *Log {
-	t.Helper()
 	var l *Log
 	opened := make(chan struct{})
 	changed := false
-	l, err := open(t.Context(), newPath(t), Options{}, settings{busyTimeout: defaultBusyTimeout, committed: func() {
+	l = must.Get(open(t.Context(), newPath(t), Options{}, settings{busyTimeout: defaultBusyTimeout, committed: func() {
 		<-opened
 		if !changed {
 			change(l.writer.anchor)
 		}
 		changed = true
-	}})
-	require.NoError(t, err)
+	}}))(t)
 	close(opened)
-	t.Cleanup(func() {
-		assert.NoError(t, l.Close())
-	})
+	t.Cleanup(func() { assert.NoError(t, l.Close()) })
 	return l
 }
 
@@ -228,21 +212,14 @@ func TestAnAnchorThatIsDamagedWhileOpenPoisons(t *testing.T) {
 // TestAnIdleLogSettles makes the anchor durable though no commit follows.
 func TestAnIdleLogSettles(t *testing.T) {
 	synced := make(chan struct{}, 1)
-	l := withAnchor(t, func(f *anchorFile) {
-		f.syncData = func(f *os.File) error {
-			synced <- struct{}{}
-			return syncData(f)
-		}
-	})
-	require.NoError(t, errOf(l.Append(t.Context(), sample(0))))
+	require.NoError(t, errOf(withAnchor(t, func(f *anchorFile) {
+		f.syncData = func(f *os.File) error { synced <- struct{}{}; return syncData(f) }
+	}).Append(t.Context(), sample(0))))
 	<-synced
 }
 
-// lockedAnchor locks the anchor of a log, as another process does that writes.
 func lockedAnchor(t *testing.T, path string) *anchorFile {
-	t.Helper()
-	f, err := openAnchor(path, os.O_RDWR)
-	require.NoError(t, err)
+	f := must.Get(openAnchor(path, os.O_RDWR))(t)
 	require.NoError(t, f.lock(0))
 	return f
 }
@@ -282,15 +259,12 @@ func TestAnAnchorThatIsADanglingLink(t *testing.T) {
 	wantAnchorAt(t, path, 300)
 }
 
-// wantAnchorAt fails where the anchor of a log is not at an event.
 func wantAnchorAt(t *testing.T, path string, seq int64) {
-	t.Helper()
 	a, ok, err := readAnchor(path)
 	assert.True(t, ok && err == nil && a.seq == seq, "the anchor is %+v, %v, %v; want event %d", a, ok, err, seq)
 }
 
-// TestAnAnchorThatIsRemovedWhileOpen removes it before the first append and
-// later on.
+// TestAnAnchorThatIsRemovedWhileOpen removes it before the first append and later on.
 func TestAnAnchorThatIsRemovedWhileOpen(t *testing.T) {
 	l := newLog(t)
 	path := l.path
@@ -334,9 +308,8 @@ func FuzzAnchor(f *testing.F) {
 			return
 		}
 		assert.True(t, next >= 0 && next < anchorSlots && a.seq >= 0, "%+v, slot %d", a, next)
-		if again, _, ok := decodeAnchors(a.file()); !ok || again != a {
-			t.Errorf("%+v became %+v, %v", a, again, ok)
-		}
+		again, _, ok := decodeAnchors(a.file())
+		assert.True(t, ok && again == a, "%+v became %+v, %v", a, again, ok)
 	})
 }
 

@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/deployster-go/deployster/deploylog"
+	"github.com/deployster-go/deployster/internal/must"
 )
 
 // sample is the n-th event of a typical history: deployments of ten resources
@@ -35,8 +36,7 @@ func sample(n int) deploylog.Event {
 func BenchmarkAppendAgainstFsync(b *testing.B) {
 	dir := b.TempDir()
 	l := openLog(b, filepath.Join(dir, "log.db"))
-	raw, err := os.Create(filepath.Join(dir, "raw"))
-	require.NoError(b, err)
+	raw := must.Get(os.Create(filepath.Join(dir, "raw")))(b)
 	defer raw.Close()
 	line := make([]byte, 300)
 	var appended, synced time.Duration
@@ -102,7 +102,6 @@ func openMillion(b *testing.B) *Log {
 	return l
 }
 
-// medianOf returns the median of the times that something takes.
 func medianOf(b *testing.B, do func()) time.Duration {
 	var took []time.Duration
 	for b.Loop() {
@@ -119,9 +118,7 @@ func BenchmarkReadMillion(b *testing.B) {
 	b.ReportMetric(medianOf(b, func() {
 		n := 0
 		for _, err := range l.Read(b.Context(), deploylog.Filter{}) {
-			if err != nil {
-				b.Fatal(err)
-			}
+			require.NoError(b, err)
 			n++
 		}
 		require.Equal(b, million, n)

@@ -19,12 +19,11 @@ import (
 
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/deploylog/chain"
+	"github.com/deployster-go/deployster/internal/must"
 	"github.com/deployster-go/deployster/internal/ringtest"
 )
 
-// long makes a log of n events and closes it.
 func long(t *testing.T, n int) (path string) {
-	t.Helper()
 	path = newPath(t)
 	l := openLog(t, path)
 	events := samples(0, n)
@@ -33,14 +32,11 @@ func long(t *testing.T, n int) (path string) {
 	return path
 }
 
-// opened opens and closes a log, which checks a part of it, until it refuses an
-// append or has been opened so many times.
+// opened opens and closes a log, which checks a part of it, until it refuses an append or has been opened so many times.
 func opened(t *testing.T, path string, times int) error {
-	t.Helper()
 	for n := range times {
-		l, err := Open(t.Context(), path, Options{})
-		require.NoError(t, err)
-		_, err = l.Append(t.Context(), sample(1_000_000+n))
+		l := must.Get(Open(t.Context(), path, Options{}))(t)
+		_, err := l.Append(t.Context(), sample(1_000_000+n))
 		require.NoError(t, l.Close())
 		if err != nil {
 			return err
@@ -49,8 +45,7 @@ func opened(t *testing.T, path string, times int) error {
 	return nil
 }
 
-// TestDamageToOldEventsIsFoundInTime overwrites a page in the depth of a log,
-// where no opening and no append comes by.
+// TestDamageToOldEventsIsFoundInTime overwrites a page in the depth of a log, where no opening and no append comes by.
 func TestDamageToOldEventsIsFoundInTime(t *testing.T) {
 	const events = 3000
 	path := long(t, events)
@@ -58,12 +53,10 @@ func TestDamageToOldEventsIsFoundInTime(t *testing.T) {
 	damaged := bytes.Clone(sound)
 	copy(damaged[50*pageSize:51*pageSize], bytes.Repeat([]byte("damage! "), pageSize/8))
 	write(t, path, damaged)
-
 	err := opened(t, path, 2*events/checkPage)
 	wantError(t, err, deploylog.ErrCorrupt, path, "damage was found on 20", "restore it from a backup", "log export", "log verify")
 	wantError(t, err, deploylog.ErrPoisoned) // trying again is no use
 	size := len(read(t, path))
-
 	wantError(t, opened(t, path, 1), deploylog.ErrCorrupt, "damage was found on 20") // at once, by the next process
 	l := openLog(t, path)
 	newest := 0
@@ -93,20 +86,16 @@ func TestVerifyEndsTheRefusal(t *testing.T) {
 	require.NoError(t, l.Close())
 	write(t, path, damaged)
 	wantError(t, opened(t, path, 1), deploylog.ErrCorrupt, "event 3 is not what was appended")
-	again := openLog(t, path)
-	require.NoError(t, errOf(again.Verify(t.Context())))
+	require.NoError(t, errOf(openLog(t, path).Verify(t.Context())))
 	assert.NoError(t, opened(t, path, 1))
 }
 
-// checkedState is how far the check of a log has come.
 func checkedState(t *testing.T, path string) (s checkState) {
-	t.Helper()
 	require.NoError(t, json.Unmarshal(read(t, path+checkSuffix), &s))
 	return s
 }
 
-// TestTheCheckGoesOn goes over a log in openings that are as short as can be,
-// over all of it, and starts again.
+// TestTheCheckGoesOn goes over a log in openings that are as short as can be, over all of it, and starts again.
 func TestTheCheckGoesOn(t *testing.T) {
 	const pages = 4
 	path := long(t, pages*checkPage)
@@ -125,8 +114,7 @@ func TestTheCheckGoesOn(t *testing.T) {
 	}
 }
 
-// TestTheCheckFindsWhatVerifyFinds overwrites pages all over a file, and goes
-// over it once.
+// TestTheCheckFindsWhatVerifyFinds overwrites pages all over a file, and goes over it once.
 func TestTheCheckFindsWhatVerifyFinds(t *testing.T) {
 	sound := read(t, long(t, 2000))
 	pages := len(sound) / pageSize
@@ -237,8 +225,7 @@ func TestAPanicOfTheCheckIsAWarning(t *testing.T) {
 	assert.True(t, strings.Contains(text, "level=WARN") && strings.Contains(text, "internal error while checking the deployment log"), "said was %q", text)
 }
 
-// TestAnInterruptedReadIsNoDamage ends the context of Verify at moments all over
-// its way through a log.
+// TestAnInterruptedReadIsNoDamage ends the context of Verify at moments all over its way through a log.
 func TestAnInterruptedReadIsNoDamage(t *testing.T) {
 	l := openLog(t, long(t, 2000))
 	begin := time.Now()
@@ -250,9 +237,7 @@ func TestAnInterruptedReadIsNoDamage(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Duration(n)*step)
 		_, err := l.Verify(ctx)
 		cancel()
-		if errors.Is(err, deploylog.ErrCorrupt) {
-			t.Fatalf("after %s: %v", time.Duration(n)*step, err)
-		}
+		require.NotErrorIs(t, err, deploylog.ErrCorrupt, "after %s", time.Duration(n)*step)
 		if err != nil {
 			interrupted++
 		}
@@ -301,7 +286,6 @@ func TestOnlyTheFileIsDamaged(t *testing.T) {
 
 // connectAndCount opens a file as a log is opened, and reads from it.
 func connectAndCount(t *testing.T, path string) (n int, err error) {
-	t.Helper()
 	db, err := connect(path, "rw", settings{})
 	require.NoError(t, err)
 	defer db.Close()

@@ -2,15 +2,20 @@ package sqlite
 
 import (
 	"bytes"
+	"context"
 	"database/sql"
 	"encoding/binary"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -18,11 +23,11 @@ import (
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/deploylog/chain"
 	"github.com/deployster-go/deployster/deploylog/sqlite/wal"
+	"github.com/deployster-go/deployster/internal/must"
 	"github.com/deployster-go/deployster/internal/ringtest"
 )
 
 func wantError(t *testing.T, err, target error, words ...string) {
-	t.Helper()
 	require.True(t, err != nil && (target == nil || errors.Is(err, target)), "error %v, want %v", err, target)
 	for _, w := range words {
 		assert.Contains(t, err.Error(), w, "the error does not say %q: %v", w, err)
@@ -31,11 +36,9 @@ func wantError(t *testing.T, err, target error, words ...string) {
 
 // written copies a log of 300 events that is closed.
 func written(t *testing.T) (path string) {
-	t.Helper()
 	path = newPath(t)
 	made.Do(func() {
-		l, err := Open(t.Context(), path, Options{})
-		require.NoError(t, err)
+		l := must.Get(Open(t.Context(), path, Options{}))(t)
 		for i := range 3 {
 			require.NoError(t, errOf(l.Append(t.Context(), samples(100*i, 100)...)))
 		}
@@ -58,9 +61,7 @@ var (
 
 // execute changes a log as only a foreign hand would.
 func execute(t *testing.T, path string, statements ...string) {
-	t.Helper()
-	db, err := sql.Open("sqlite", path)
-	require.NoError(t, err)
+	db := must.Get(sql.Open("sqlite", path))(t)
 	defer db.Close()
 	for _, s := range statements {
 		require.NoError(t, errOf(db.Exec(s)), s)
@@ -112,9 +113,7 @@ func TestOpenRefuses(t *testing.T) {
 
 // fingerprint is the directory's files with their contents' hash.
 func fingerprint(t *testing.T, path string) string {
-	t.Helper()
-	entries, err := os.ReadDir(filepath.Dir(path))
-	require.NoError(t, err)
+	entries := must.Get(os.ReadDir(filepath.Dir(path)))(t)
 	var s strings.Builder
 	for _, e := range entries {
 		s.WriteString(e.Name())
@@ -126,20 +125,13 @@ func fingerprint(t *testing.T, path string) string {
 	return s.String()
 }
 
-func read(t *testing.T, path string) []byte {
-	t.Helper()
-	b, err := os.ReadFile(path)
-	require.NoError(t, err)
-	return b
-}
+func read(t *testing.T, path string) []byte { return must.Get(os.ReadFile(path))(t) }
 
 func write(t *testing.T, path string, b []byte) {
-	t.Helper()
 	require.NoError(t, os.WriteFile(path, b, 0o600))
 }
 
-// What only somebody else can do to a log is found by Verify, and some of it also by the check of
-// a log that is opened.
+// What only somebody else can do to a log is found by Verify, and some of it also by the check of a log that is opened.
 func TestEveryForgeryIsFound(t *testing.T) {
 	const unlocked = "DROP TRIGGER events_are_never_updated; DROP TRIGGER events_are_never_deleted; DROP TRIGGER head_only_moves_forward; DROP TRIGGER head_is_never_deleted"
 	for forgery, checked := range map[string]bool{
@@ -188,7 +180,6 @@ func TestEveryForgeryIsFound(t *testing.T) {
 
 // wantDamageNoticed fails unless openings of a log notice its damage, and refuse appends then.
 func wantDamageNoticed(t *testing.T, path string) {
-	t.Helper()
 	for range 3 { // 300 events are less than a page
 		require.NoError(t, openLog(t, path).Close())
 	}
@@ -198,8 +189,7 @@ func wantDamageNoticed(t *testing.T, path string) {
 
 func TestTriggersRefuse(t *testing.T) {
 	path := written(t)
-	db, err := sql.Open("sqlite", path)
-	require.NoError(t, err)
+	db := must.Get(sql.Open("sqlite", path))(t)
 	defer db.Close()
 	for _, s := range []string{
 		"UPDATE events SET revision = 'x'", "DELETE FROM events WHERE seq = 300", "DELETE FROM log", "UPDATE log SET seq = 1", "UPDATE log SET id = 'x'",
@@ -209,14 +199,12 @@ func TestTriggersRefuse(t *testing.T) {
 	}
 }
 
-// TestFlippedBits turns bits all over the file. Whatever they hit, nobody gets
-// to see events that were not appended: opening, reading or verifying fails, or
-// the bit was in unused space and everything is as it was.
+// TestFlippedBits turns bits all over the file. Whatever they hit, nobody gets to see events that were not appended:
+// opening, reading or verifying fails, or the bit was in unused space and everything is as it was.
 func TestFlippedBits(t *testing.T) {
 	path := written(t)
 	l := openLog(t, path)
-	want, err := l.Verify(t.Context())
-	require.NoError(t, err)
+	want := must.Get(l.Verify(t.Context()))(t)
 	require.NoError(t, l.Close())
 	sound := read(t, path)
 	found := 0
@@ -337,3 +325,127 @@ func TestFlippedBitsInWriteAheadLog(t *testing.T) {
 		wantError(t, errOf(Open(t.Context(), copied, Options{})), deploylog.ErrCorrupt, "is gone")
 	})
 }
+
+// TestPoison fills a store up: the write that fails says why, and all after it
+// are refused until the log is opened again, even when there would be room.
+func TestPoison(t *testing.T) {
+	path := newPath(t)
+	l := openWith(t, path, Options{}, settings{busyTimeout: time.Minute, maxPages: 40})
+	var acknowledged int64
+	for {
+		appended, err := l.Append(t.Context(), sample(int(acknowledged)))
+		if err != nil {
+			wantError(t, err, deploylog.ErrUnwritten, "no room", path)
+			assert.False(t, errors.Is(err, deploylog.ErrPoisoned), "the failing append should name its cause: %v", err)
+			break
+		}
+		acknowledged = appended[0].Seq
+	}
+	var wg sync.WaitGroup
+	for i := range 10 {
+		wg.Go(func() {
+			_, err := l.Append(t.Context(), sample(100_000+i))
+			assert.True(t, errors.Is(err, deploylog.ErrPoisoned) && !errors.Is(err, deploylog.ErrUnwritten), "error %v, want ErrPoisoned", err)
+		})
+	}
+	wg.Wait()
+	wantSound(t, l, acknowledged)
+	require.NoError(t, l.Close())
+	l = openLog(t, path)
+	assert.Equal(t, acknowledged+1, must.Get(l.Append(t.Context(), sample(int(acknowledged))))(t)[0].Seq)
+	assert.NoError(t, errOf(l.Verify(t.Context())))
+}
+
+// TestBusy lets another connection write for too long, which is no reason to distrust the disk.
+func TestBusy(t *testing.T) {
+	path := newPath(t)
+	l := openWith(t, path, Options{}, settings{busyTimeout: 10 * time.Millisecond})
+	other := openLog(t, path)
+	require.NoError(t, other.writer.stmts.begin.exec())
+	wantError(t, errOf(l.Append(t.Context(), sample(0))), nil, "another process has been writing")
+	require.NoError(t, other.writer.stmts.rollback.exec())
+	assert.NoError(t, errOf(l.Append(t.Context(), sample(0))), "after the other has finished")
+}
+
+// TestWithdraw ends the context of an append that waits for another writer.
+func TestWithdraw(t *testing.T) {
+	path := newPath(t)
+	l, other := openLog(t, path), openLog(t, path)
+	require.NoError(t, other.writer.stmts.begin.exec())
+	ctx, cancel := context.WithCancel(t.Context())
+	withdrawn := make(chan error)
+	go func() { _, err := l.Append(ctx, sample(0)); withdrawn <- err }()
+	for l.queue.Idle() {
+		runtime.Gosched()
+	}
+	cancel()
+	wantError(t, <-withdrawn, context.Canceled)
+	require.NoError(t, other.writer.stmts.rollback.exec())
+	appended := must.Get(l.Append(t.Context(), sample(1)))(t)
+	assert.True(t, appended[0].Seq == 1, "%+v: what was withdrawn must not be there", appended)
+}
+
+// TestWhatFollowsIsLostWithItsEvents has no room on the disk for what follows.
+func TestWhatFollowsIsLostWithItsEvents(t *testing.T) {
+	path := newPath(t)
+	l := openWith(t, path, Options{}, settings{busyTimeout: time.Minute, maxPages: 40})
+	large := sample(1)
+	large.Data = json.RawMessage(`"` + strings.Repeat("x", 40*pageSize) + `"`)
+	asked := false
+	written, err := l.AppendThen(t.Context(), []deploylog.Event{sample(0)}, func([]deploylog.Event) []deploylog.Event {
+		asked = true
+		return []deploylog.Event{large}
+	})
+	wantError(t, err, nil, "no room", path)
+	assert.True(t, asked && len(written) == 0, "asked for what follows: %v; written: %v", asked, written)
+	_, err = l.AppendThen(t.Context(), []deploylog.Event{sample(2)}, func([]deploylog.Event) []deploylog.Event {
+		t.Error("a poisoned log asked for what follows")
+		return nil
+	})
+	wantError(t, err, deploylog.ErrPoisoned)
+	require.NoError(t, l.Close())
+	wantSound(t, openLog(t, path), 0)
+}
+
+// TestKilledBeforeWhatFollows leaves nothing of what was not whole.
+func TestKilledBeforeWhatFollows(t *testing.T) {
+	path := newPath(t)
+	p := start(t, "die deciding", path, "d")
+	acknowledged := p.rest()
+	_ = p.cmd.Wait()
+	require.Equal(t, 2, strings.Count(acknowledged, "\n"), "it has acknowledged %q", acknowledged)
+	wantAnchored(t, path, acknowledged)
+	l := openLog(t, path)
+	wantSound(t, l, 2)
+	wantNext(t, l, 0, 3)
+}
+
+func TestPathsAndModes(t *testing.T) {
+	for _, name := range []string{"log.db", "a b?c#d%20e&mode=memory.db", "file:x", "ü'\"", "sub/dir/log.db"} {
+		path := filepath.Join(t.TempDir(), name)
+		l := openLog(t, path)
+		require.NoError(t, errOf(l.Append(t.Context(), sample(0))), name)
+		for _, file := range []string{path, path + "-wal", path + "-shm", path + "-anchor"} {
+			info := must.Get(os.Stat(file))(t)
+			assert.True(t, info.Mode() == 0o600, "%s: %v; want a file with mode 0600", file, info)
+		}
+		require.NoError(t, l.Close())
+		entries, err := os.ReadDir(filepath.Dir(path))
+		var left []string
+		for _, e := range entries {
+			left = append(left, e.Name())
+		}
+		base := filepath.Base(name)
+		want := []string{base, base + "-anchor", base + "-check"}
+		assert.True(t, err == nil && slices.Equal(left, want), "%s: a closed log is the files %q, found %q, %v", name, want, left, err)
+	}
+}
+
+func TestRelativePath(t *testing.T) {
+	t.Chdir(t.TempDir())
+	openLog(t, "log.db")
+	assert.NoError(t, errOf(os.Stat("log.db")))
+}
+
+// openUp lets everybody search the test's own temporary directory.
+func openUp(dir string) error { return os.Chmod(dir, 0o755) }

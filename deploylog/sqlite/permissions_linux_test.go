@@ -12,15 +12,16 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/deployster-go/deployster/deploylog"
+	"github.com/deployster-go/deployster/internal/must"
 )
 
 // asSomebody does something in a thread without root's rights over files, which is not unlocked and so
 // ends with its goroutine.
 func asSomebody(t *testing.T, do func() error) error {
-	t.Helper()
 	done := make(chan error)
 	go func() {
 		runtime.LockOSThread()
@@ -53,14 +54,11 @@ func TestPrunedLocksBesideThoseOfOthers(t *testing.T) {
 	l := newLog(t)
 	const most = 10
 	for i := range most {
-		unlock, err := l.TryLock(fmt.Sprint(i))
-		require.NoError(t, err)
+		unlock := must.Get(l.TryLock(fmt.Sprint(i)))(t)
 		unlock()
 	}
 	entries, err := os.ReadDir(l.lockDir())
-	if err != nil || len(entries) != most {
-		t.Fatal(entries, err)
-	}
+	require.True(t, err == nil && len(entries) == most, "%v %v", entries, err)
 	// Anybody may remove from the directory, and open all files but two.
 	err = errors.Join(os.Chmod(l.lockDir(), 0o777), openUp(filepath.Dir(filepath.Dir(l.path))), openUp(filepath.Dir(l.path)))
 	for i, e := range entries {
@@ -72,11 +70,7 @@ func TestPrunedLocksBesideThoseOfOthers(t *testing.T) {
 	}
 	require.NoError(t, err)
 	var got deploylog.Pruned
-	err = asSomebody(t, func() (err error) {
-		got, err = l.PruneLocks(t.Context(), time.Time{}, false)
-		return err
-	})
-	if got.Count != most-2 || !errors.Is(err, fs.ErrPermission) || !strings.Contains(err.Error(), "2 could not be removed") {
-		t.Errorf("it removed %d, %v", got.Count, err)
-	}
+	err = asSomebody(t, func() (err error) { got, err = l.PruneLocks(t.Context(), time.Time{}, false); return err })
+	assert.True(t, got.Count == most-2 && errors.Is(err, fs.ErrPermission) &&
+		strings.Contains(err.Error(), "2 could not be removed"), "it removed %d, %v", got.Count, err)
 }

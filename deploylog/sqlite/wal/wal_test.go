@@ -72,10 +72,7 @@ func FuzzScan(f *testing.F) {
 	f.Add([]byte{})
 	f.Add([]byte{0x37, 0x7f, 0x06, 0x82})
 	f.Add(bytes.Repeat([]byte{0x37, 0x7f, 0x06, 0x83}, 2000))
-	f.Fuzz(func(t *testing.T, b []byte) {
-		assert.NoError(t, errOf(scan(bytes.NewReader(b))))
-	})
+	f.Fuzz(func(t *testing.T, b []byte) { assert.NoError(t, errOf(scan(bytes.NewReader(b)))) })
 }
 
-// errOf returns the error of a call.
 func errOf[T any](_ T, err error) error { return err }
