@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"slices"
 	"strings"
 	"testing"
 
@@ -23,11 +22,7 @@ func TestADirectoryIsShownWhereItsFileSystemIsMounted(t *testing.T) {
 		{"in a file system of its own", root + "2 1 8:2 /a /sites rw - ext4 /dev/b rw\n3 1 8:2 /a/one /mnt rw - ext4 /dev/b rw\n4 1 8:2 / /all rw - ext4 /dev/b rw\n", []string{"/sites/one/.state", "/mnt/.state", "/all/a/one/.state"}},
 		{"by nothing that can be read", "1\n\n", nil},
 	} {
-		t.Run(c.name, func(t *testing.T) {
-			if got := mountedAgain(c.mounts, "/sites/one/.state"); !slices.Equal(got, c.want) {
-				t.Errorf("%q, want %q", got, c.want)
-			}
-		})
+		t.Run(c.name, func(t *testing.T) { assert.Equal(t, c.want, mountedAgain(c.mounts, "/sites/one/.state")) })
 	}
 }
 

@@ -10,11 +10,11 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/deployster-go/deployster/engine"
+	"github.com/deployster-go/deployster/internal/must"
 )
 
 func TestADirectoryIsSeenWhereMountsShowIt(t *testing.T) {
-	root, err := filepath.EvalSymlinks(t.TempDir())
-	require.NoError(t, err)
+	root := must.Get(filepath.EvalSymlinks(t.TempDir()))(t)
 	workspace, elsewhere := filepath.Join(root, "sites", "one"), filepath.Join(root, "elsewhere")
 	state := filepath.Join(workspace, engine.StateDir)
 	for _, directory := range []string{filepath.Join(state, "work"), filepath.Join(workspace, "sub"), elsewhere} {
@@ -31,10 +31,9 @@ func TestADirectoryIsSeenWhereMountsShowIt(t *testing.T) {
 	defer views.Close()
 	mount := func(source, target string) engine.Mount { return engine.Mount{Source: source, Target: target} }
 	for _, c := range []struct {
-		name      string
-		directory string
-		mounts    []engine.Mount
-		want      []string
+		name, directory string
+		mounts          []engine.Mount
+		want            []string
 	}{
 		{"of the workspace", state, []engine.Mount{mount(workspace, "/w")}, []string{"/w/.deployster"}},
 		{"of the workspace by way of a link", state, []engine.Mount{mount(filepath.Join(root, "link"), "/w/")}, []string{"/w/.deployster"}},
@@ -52,8 +51,8 @@ func TestADirectoryIsSeenWhereMountsShowIt(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			for name, seen := range map[string]func(string, []engine.Mount) ([]string, error){"once": engine.Seen, "again and again": views.Seen} {
-				got, err := seen(c.directory, c.mounts)
-				assert.True(t, err == nil && slices.Equal(got, c.want), "%s: %q, %v; want %q", name, got, err, c.want)
+				got := must.Get(seen(c.directory, c.mounts))(t)
+				assert.True(t, slices.Equal(got, c.want), "%s: %q; want %q", name, got, c.want)
 			}
 		})
 	}
@@ -61,11 +60,8 @@ func TestADirectoryIsSeenWhereMountsShowIt(t *testing.T) {
 		state: true, filepath.Join(state, "work"): true, filepath.Join(elsewhere, "state", "work"): true,
 		workspace: false, elsewhere: false, filepath.Join(elsewhere, "inside"): false, filepath.Join(root, "none"): false,
 	} {
-		if got, err := engine.Within(state, name); err != nil || got != want {
-			t.Errorf("%s is within %s: %v, %v", name, state, got, err)
-		}
+		got := must.Get(engine.Within(state, name))(t)
+		assert.Equal(t, want, got, "%s is within %s: %v", name, state, got)
 	}
-	if within, err := engine.Within(filepath.Join(root, "none"), workspace); err != nil || within {
-		t.Errorf("within what is not there: %v, %v", within, err)
-	}
+	assert.False(t, must.Get(engine.Within(filepath.Join(root, "none"), workspace))(t))
 }

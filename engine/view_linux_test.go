@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/deployster-go/deployster/engine"
+	"github.com/deployster-go/deployster/internal/must"
 )
 
 func TestAViewTellsWhetherPathsLeadElsewhere(t *testing.T) {
@@ -36,8 +37,7 @@ func TestAViewTellsWhetherPathsLeadElsewhere(t *testing.T) {
 			require.NoError(t, os.Symlink(dir, link))
 			var views engine.Views
 			defer views.Close()
-			before, err := views.Of([]string{link})
-			require.NoError(t, err)
+			before := must.Get(views.Of([]string{link}))(t)
 			c.change(t, dir)
 			for _, when := range []string{"at once", "again"} {
 				after, err := views.Of([]string{link})
@@ -53,12 +53,9 @@ func TestAViewTellsWhetherPathsLeadElsewhere(t *testing.T) {
 		})
 	}
 	var views engine.Views
-	if _, err := views.Of([]string{filepath.Join(t.TempDir(), "none")}); err == nil {
-		t.Error("what is not there leads somewhere")
-	}
+	assert.Error(t, must.Fail(views.Of([]string{filepath.Join(t.TempDir(), "none")})), "what is not there leads somewhere")
 }
 
-// Where a directory is mounted once more it is seen there, too, from then on, and no longer.
 func TestWhereADirectoryIsMountedOnceMoreItIsSeen(t *testing.T) {
 	home, again := filepath.Join(t.TempDir(), "home"), filepath.Join(t.TempDir(), "again")
 	state := filepath.Join(home, engine.StateDir)
@@ -68,9 +65,8 @@ func TestWhereADirectoryIsMountedOnceMoreItIsSeen(t *testing.T) {
 	var views engine.Views
 	defer views.Close()
 	shows := func(want ...string) {
-		t.Helper()
-		got, err := views.Seen(state, []engine.Mount{{Source: again, Target: "/plug"}})
-		assert.True(t, err == nil && slices.Equal(got, want), "it is seen at %q, %v; want %q", got, err, want)
+		got := must.Get(views.Seen(state, []engine.Mount{{Source: again, Target: "/plug"}}))(t)
+		assert.True(t, slices.Equal(got, want), "it is seen at %q; want %q", got, want)
 	}
 	shows()
 	require.NoError(t, unix.Mount(home, again, "", unix.MS_BIND, ""), "this test needs root")
@@ -80,22 +76,15 @@ func TestWhereADirectoryIsMountedOnceMoreItIsSeen(t *testing.T) {
 	shows()
 }
 
-func write(t *testing.T, path string) {
-	t.Helper()
-	require.NoError(t, os.WriteFile(path, nil, 0o600))
-}
+func write(t *testing.T, path string) { require.NoError(t, os.WriteFile(path, nil, 0o600)) }
 
 // replace puts another directory in the place of one, with such a directory in it.
 func replace(t *testing.T, dir string) {
-	t.Helper()
 	require.NoError(t, os.Rename(dir, dir+"-old"))
 	require.NoError(t, os.MkdirAll(filepath.Join(dir, "dir"), 0o700))
 }
 
 func mount(t *testing.T, dir string) {
-	t.Helper()
 	require.NoError(t, unix.Mount("tmpfs", dir, "tmpfs", 0, ""), "this test needs root")
-	t.Cleanup(func() {
-		assert.NoError(t, unix.Unmount(dir, 0))
-	})
+	t.Cleanup(func() { assert.NoError(t, unix.Unmount(dir, 0)) })
 }

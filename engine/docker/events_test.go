@@ -1,7 +1,10 @@
 package docker
 
 import (
+	"bytes"
 	"context"
+	"crypto/rand"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -11,17 +14,21 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
+	"github.com/containerd/errdefs"
 	"github.com/moby/moby/api/types/container"
+	"github.com/moby/moby/api/types/events"
 	"github.com/moby/moby/client"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/deployster-go/deployster/engine"
+	"github.com/deployster-go/deployster/internal/must"
 	"github.com/deployster-go/deployster/internal/waittest"
 )
 
-// watching is a Watch of an engine.
 type watching struct {
 	*testing.T
 	direct  *Engine       // the same, by another way
@@ -30,7 +37,6 @@ type watching struct {
 	ended   chan error
 }
 
-// watch begins to watch an engine, and returns when changes are reported.
 func watch(ctx context.Context, t *testing.T, e *Engine) watching {
 	t.Helper()
 	w := watching{T: t, direct: open(t), changes: make(chan struct{}, 1), ended: make(chan error, 1)}
@@ -58,39 +64,25 @@ func watch(ctx context.Context, t *testing.T, e *Engine) watching {
 	}
 }
 
-// resident starts a container that stays.
 func resident(t *testing.T, e *Engine) string {
-	t.Helper()
 	probe := loadProbe(t, e)
-	created, err := e.client.ContainerCreate(t.Context(), client.ContainerCreateOptions{
+	created := must.Get(e.client.ContainerCreate(t.Context(), client.ContainerCreateOptions{
 		Config:     &container.Config{Image: probe.ref, Cmd: []string{"hang"}, NetworkDisabled: true},
 		HostConfig: &container.HostConfig{NetworkMode: "none"},
-	})
-	require.NoError(t, err)
-	t.Cleanup(func() {
-		assert.NoError(t, e.Remove(context.WithoutCancel(t.Context()), created.ID))
-	})
-	if _, err := e.client.ContainerStart(t.Context(), created.ID, client.ContainerStartOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	}))(t)
+	t.Cleanup(func() { assert.NoError(t, e.Remove(context.WithoutCancel(t.Context()), created.ID)) })
+	must.Get(e.client.ContainerStart(t.Context(), created.ID, client.ContainerStartOptions{}))(t)
 	return created.ID
 }
 
 func (w watching) pause() {
-	w.Helper()
-	if _, err := w.direct.client.ContainerPause(w.Context(), w.id, client.ContainerPauseOptions{}); err != nil {
-		w.Fatal(err)
-	}
+	must.Get(w.direct.client.ContainerPause(w.Context(), w.id, client.ContainerPauseOptions{}))(w)
 }
 
 func (w watching) unpause() {
-	w.Helper()
-	if _, err := w.direct.client.ContainerUnpause(w.Context(), w.id, client.ContainerUnpauseOptions{}); err != nil {
-		w.Fatal(err)
-	}
+	must.Get(w.direct.client.ContainerUnpause(w.Context(), w.id, client.ContainerUnpauseOptions{}))(w)
 }
 
-// end returns the error that the watch ends with.
 func (w watching) end() error {
 	w.Helper()
 	return waittest.Receive(w, w.ended, "the end of the watch")
@@ -181,5 +173,162 @@ func TestAWatchLeavesOutContainersWithALabel(t *testing.T) {
 	filters := <-asked
 	for _, want := range []string{"container", "start", "die", "oom", "pause", "unpause", "health_status", "destroy"} {
 		assert.Contains(t, filters, `"`+want+`":true`, "the engine is asked for %s, without %s", filters, want)
+	}
+}
+
+func TestClosingWaitsUntilEndedContainersAreRemoved(t *testing.T) {
+	watcher := open(t)
+	probe := loadProbe(t, watcher)
+	e := open(t)
+	spec := probe.spec("exit", "0")
+	spec.Labels = map[string]string{"deployster.enginetest": rand.Text()}
+	for range 3 {
+		must.Get(e.Run(t.Context(), spec, engine.IO{}))(t)
+		assert.Empty(t, must.Get(e.Containers(t.Context(), spec.Labels))(t))
+	}
+	require.NoError(t, e.Close())
+	assert.Empty(t, must.Get(watcher.Containers(t.Context(), spec.Labels))(t))
+}
+
+// Nothing is left of it also where nobody is there any more to remove it.
+func TestThePassingAreRemovedByTheEngine(t *testing.T) {
+	e := open(t)
+	spec := loadProbe(t, e).spec("cat")
+	spec.Network, spec.Offline, spec.Passing = "", true, true
+	spec.Labels = map[string]string{"deployster.enginetest": rand.Text()}
+	in, give := io.Pipe()
+	take, out := io.Pipe()
+	ended := make(chan error, 1)
+	go func() {
+		_, err := e.Run(t.Context(), spec, engine.IO{Stdin: in, Stdout: out})
+		ended <- errors.Join(err, out.Close())
+	}()
+	if _, err := io.WriteString(give, "."); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := take.Read(make([]byte, 1)); err != nil {
+		t.Fatal(err)
+	}
+	running, err := e.Containers(t.Context(), spec.Labels)
+	require.True(t, err == nil && len(running) == 1 && running[0].Running, "while it runs: %v (%v)", running, err)
+	_ = give.Close()
+	require.NoError(t, <-ended)
+	end := <-e.await(t.Context(), running[0].ID, container.WaitConditionRemoved)
+	assert.True(t, end.err == nil || errdefs.IsNotFound(end.err), "%v", end.err)
+	left, err := e.Containers(t.Context(), spec.Labels)
+	assert.True(t, err == nil && len(left) == 0, "left behind: %v (%v)", left, err)
+}
+
+func TestEndedRunsWaitWhenTooManyContainersAreBeingRemoved(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r, slow := newRemovals(), make(chan struct{})
+		for i := range removalsAtOnce {
+			r.begin(fmt.Sprint(i), func() { <-slow })
+		}
+		begun := false
+		go func() {
+			r.begin("one more", func() {})
+			begun = true
+		}()
+		synctest.Wait()
+		assert.True(t, !begun, "one more is removed than may be")
+		under := r.now()
+		assert.True(t, len(under) == removalsAtOnce+1 && under["one more"], "%v count as being removed, want those that wait, too", under)
+		close(slow)
+		synctest.Wait()
+		under = r.now()
+		assert.True(t, begun && len(under) == 0, "%v still count as being removed", under)
+	})
+}
+
+func TestSavedImagesCanBeLoaded(t *testing.T) {
+	e := open(t)
+	probe := loadProbe(t, e)
+	saved := must.Get(e.Save(t.Context(), probe.ref))(t)
+	tar, err := io.ReadAll(saved)
+	require.NoError(t, errors.Join(err, saved.Close()))
+	forget(t, e, probe.ref)
+	require.NoError(t, e.Load(t.Context(), bytes.NewReader(tar)))
+	if _, err := e.Image(t.Context(), probe.ref, engine.PullNever, nil); err != nil {
+		t.Error(err)
+	}
+	_, err = e.Save(t.Context(), "no-such:image")
+	checkError(t, err, engine.ErrNoImage, "no-such:image", "docker images")
+}
+
+// Docker reports a lack of memory with a delay, which on a busy machine is seconds after the end.
+func TestALackOfMemoryThatIsToldOfAfterTheEnd(t *testing.T) {
+	for name, c := range map[string]struct {
+		code   int
+		lacks  bool // whether memory was lacking
+		after  time.Duration
+		lacked bool
+		took   time.Duration
+	}{
+		"of a container that was killed":            {code: killed, lacks: true, after: 2 * time.Second, lacked: true, took: 2 * time.Second},
+		"of one that was killed on request":         {code: killed, after: time.Second, took: time.Second},
+		"of one of which nobody knows who did it":   {code: killed, lacks: true, after: time.Hour, took: oomTimeoutKilled},
+		"of one that ended by itself":               {lacks: true, after: time.Millisecond, lacked: true, took: time.Millisecond},
+		"of one that ended by itself, but too late": {lacks: true, after: time.Second, took: oomTimeout},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				result := make(chan bool, 1)
+				timer := time.AfterFunc(c.after, func() { result <- c.lacks })
+				defer timer.Stop()
+				began := time.Now()
+				if got := oomWatch(result).happened(t.Context(), c.code); got != c.lacked || time.Since(began) != c.took {
+					t.Errorf("%v after %s, want %v after %s", got, time.Since(began), c.lacked, c.took)
+				}
+			})
+		})
+	}
+	assert.True(t, !oomWatch(nil).happened(t.Context(), killed), "a container without a limit lacked memory")
+}
+
+// An interrupted run does not wait for what Docker may still report.
+func TestTheWaitForALackOfMemoryIsInterrupted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		began := time.Now()
+		assert.True(t, !oomWatch(make(chan bool)).happened(ctx, killed) &&
+			time.Since(began) == time.Second, "it took %s", time.Since(began))
+	})
+}
+
+func TestWhichEventTellsOfALackOfMemory(t *testing.T) {
+	signal := func(number string) events.Message {
+		return events.Message{Action: events.ActionKill, Actor: events.Actor{Attributes: map[string]string{"signal": number}}}
+	}
+	lack, removed := events.Message{Action: events.ActionOOM}, events.Message{Action: events.ActionDestroy}
+	for name, c := range map[string]struct {
+		events []events.Message
+		want   bool
+	}{
+		"it lacks memory":                     {[]events.Message{lack}, true},
+		"after a signal that it outlives":     {[]events.Message{signal("15"), lack}, true},
+		"it is killed, and what follows":      {[]events.Message{signal("9"), lack}, false},
+		"it is removed":                       {[]events.Message{removed}, false},
+		"the events end":                      {nil, false},
+		"nothing more, after a small signal ": {[]events.Message{signal("1")}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			messages, failed := make(chan events.Message), make(chan error)
+			go func() {
+				for _, m := range c.events {
+					select {
+					case messages <- m:
+					case <-t.Context().Done():
+					}
+				}
+				select {
+				case failed <- io.EOF:
+				case <-t.Context().Done():
+				}
+			}()
+			got, err := awaitOOM(t.Context(), messages, failed)
+			assert.True(t, got == c.want && (err == nil || errors.Is(err, io.EOF)), "lacked memory: %v, %v", got, err)
+		})
 	}
 }

@@ -3,16 +3,32 @@ package docker
 import (
 	"encoding/base64"
 	"errors"
+	"io"
+	"log"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 
+	"github.com/google/go-containerregistry/pkg/authn"
+	"github.com/google/go-containerregistry/pkg/name"
+	"github.com/google/go-containerregistry/pkg/registry"
 	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/google/go-containerregistry/pkg/v1/empty"
+	"github.com/google/go-containerregistry/pkg/v1/mutate"
+	"github.com/google/go-containerregistry/pkg/v1/random"
+	"github.com/google/go-containerregistry/pkg/v1/remote"
+	"github.com/moby/moby/api/types/jsonstream"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
 
 	"github.com/deployster-go/deployster/engine"
+	"github.com/deployster-go/deployster/internal/must"
 )
 
 func TestPullPolicies(t *testing.T) {
@@ -32,25 +48,16 @@ func TestPullPolicies(t *testing.T) {
 		require.NoError(t, err, "policy %s", policy)
 		return found
 	}
-
-	if asked(func() {
-		if _, err := e.Image(t.Context(), ref, engine.PullNever, nil); !errors.Is(err, engine.ErrNoImage) {
-			t.Errorf("never, and it is not there: %v; want ErrNoImage", err)
-		}
-	}) {
-		t.Error("never asks the registry")
-	}
+	assert.False(t, asked(func() {
+		_, err := e.Image(t.Context(), ref, engine.PullNever, nil)
+		assert.ErrorIs(t, err, engine.ErrNoImage, "never, and it is not there")
+	}), "never asks the registry")
 	var pulled engine.Image
-	if !asked(func() { pulled = image(engine.PullMissing) }) {
-		t.Error("missing does not ask the registry for what is missing")
-	}
+	assert.True(t, asked(func() { pulled = image(engine.PullMissing) }), "missing does not ask the registry for what is missing")
 	checkImage(t, pulled, ref, first)
 	for _, policy := range []engine.PullPolicy{engine.PullMissing, engine.PullNever} {
-		if asked(func() { checkImage(t, image(policy), ref, first) }) {
-			t.Errorf("%s asks the registry for what is there", policy)
-		}
+		assert.False(t, asked(func() { checkImage(t, image(policy), ref, first) }), "%s asks the registry for what is there", policy)
 	}
-
 	registry.push(t, "policies:tag", second)
 	checkImage(t, image(engine.PullMissing), ref, first)
 	checkImage(t, image(engine.PullAlways), ref, second)
@@ -59,10 +66,8 @@ func TestPullPolicies(t *testing.T) {
 
 func checkImage(t *testing.T, got engine.Image, ref string, want v1.Image) {
 	t.Helper()
-	id, err := want.ConfigName()
-	require.NoError(t, err)
-	digest, err := want.Digest()
-	require.NoError(t, err)
+	id := must.Get(want.ConfigName())(t)
+	digest := must.Get(want.Digest())(t)
 	if want := (engine.Image{Ref: ref, ID: id.String(), Digest: digest.String(), OS: "linux", Arch: "amd64"}); got != want {
 		t.Errorf("image is %+v\n   want %+v", got, want)
 	}
@@ -83,7 +88,6 @@ func TestPullByDigest(t *testing.T) {
 		}
 		forget(t, e, digest)
 	}
-
 	wrong := digest[:len(digest)-1] + map[bool]string{true: "1", false: "0"}[strings.HasSuffix(digest, "0")]
 	_, err := e.Image(t.Context(), wrong, engine.PullMissing, nil)
 	checkError(t, err, engine.ErrNoImage, wrong, "manifest unknown", "check name, tag and digest")
@@ -95,23 +99,17 @@ func TestPullReportsProgress(t *testing.T) {
 	image := bulk(t, 4<<20)
 	ref, _ := registry.push(t, "progress:tag", image)
 	t.Cleanup(func() { forget(t, e, ref) })
-	layers, err := image.Layers()
-	require.NoError(t, err)
+	layers := must.Get(image.Layers())(t)
 	var size int64
 	for _, layer := range layers {
-		n, err := layer.Size()
-		require.NoError(t, err)
+		n := must.Get(layer.Size())(t)
 		size += n
 	}
-
 	var reports []engine.Progress
-	if _, err := e.Image(t.Context(), ref, engine.PullMissing, func(p engine.Progress) { reports = append(reports, p) }); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(e.Image(t.Context(), ref, engine.PullMissing, func(p engine.Progress) { reports = append(reports, p) }))(t)
 	require.True(t, len(reports) >= 3, "only %d reports: %v", len(reports), reports)
-	if reports[0] != (engine.Progress{Image: ref}) {
-		t.Errorf("the first report is %+v, want one that only names the image", reports[0])
-	}
+	assert.True(t, reports[0] == (engine.Progress{Image: ref}),
+		"the first report is %+v, want one that only names the image", reports[0])
 	if last := reports[len(reports)-1]; last != (engine.Progress{Image: ref, Current: size, Total: size}) {
 		t.Errorf("the last report is %+v, want all %d bytes", last, size)
 	}
@@ -123,9 +121,7 @@ func TestPullReportsProgress(t *testing.T) {
 	}
 }
 
-// dockerConfig writes a config.json and returns its directory.
 func dockerConfig(t *testing.T, content map[string]any) string {
-	t.Helper()
 	directory := t.TempDir()
 	writeJSON(t, filepath.Join(directory, "config.json"), content)
 	return directory
@@ -140,8 +136,7 @@ func TestPullWithCredentials(t *testing.T) {
 	registry := serveRegistry(t, "somebody", "secret:word")
 	ref, _ := registry.push(t, "private:tag", bulk(t, 1000))
 
-	// A credential helper is a program that is asked on stdin and answers on
-	// stdout.
+	// A credential helper is a program that is asked on stdin and answers on stdout.
 	helpers := t.TempDir()
 	helper := func(name, script string) {
 		file := filepath.Join(helpers, "docker-credential-"+name)
@@ -150,7 +145,6 @@ func TestPullWithCredentials(t *testing.T) {
 	helper("right", `read host; echo "{\"ServerURL\":\"$host\",\"Username\":\"somebody\",\"Secret\":\"secret:word\"}"`)
 	helper("locked", `echo "the key chain is locked"; exit 1`)
 	t.Setenv("PATH", helpers+string(os.PathListSeparator)+os.Getenv("PATH"))
-
 	for _, c := range []struct {
 		name   string
 		config map[string]any
@@ -173,9 +167,8 @@ func TestPullWithCredentials(t *testing.T) {
 				return
 			}
 			checkError(t, err, nil, c.fails...)
-			if strings.Contains(err.Error(), "wrong") || strings.Contains(err.Error(), "secret") {
-				t.Errorf("the error shows the password: %v", err)
-			}
+			require.NotContains(t, err.Error(), "wrong")
+			assert.NotContains(t, err.Error(), "secret", "the error shows the password: %v", err)
 		})
 	}
 }
@@ -208,12 +201,152 @@ func TestPullFails(t *testing.T) {
 	checkError(t, err, nil, "Not A Reference", "invalid reference format")
 }
 
-// checkError wants an error that is target (nil: any) and says the texts.
 func checkError(t *testing.T, err, target error, texts ...string) {
-	t.Helper()
 	require.Error(t, err, "no error, want one that says %q", texts)
 	assert.False(t, target != nil && !errors.Is(err, target), "error %q is not %q", err, target)
 	for _, text := range texts {
 		assert.Contains(t, err.Error(), text, "error %q does not say %q", err, text)
+	}
+}
+
+func message(id, status string, counts ...int64) jsonstream.Message {
+	m := jsonstream.Message{ID: id, Status: status}
+	if len(counts) == 2 {
+		m.Progress = &jsonstream.Progress{Current: counts[0], Total: counts[1]}
+	}
+	return m
+}
+
+func TestProgressOverLayers(t *testing.T) {
+	for _, c := range []struct {
+		name     string
+		messages []jsonstream.Message
+		want     [][2]int64 // current and total of each report after the first
+	}{
+		{"nothing to fetch", []jsonstream.Message{message("tag", "Pulling from here"), message("a", "Already exists"), message("", "Status: up to date")}, nil},
+		{"the total is unknown until every layer's is", []jsonstream.Message{
+			message("a", "Pulling fs layer"), message("b", "Pulling fs layer"),
+			message("a", "Downloading", 10, 100), message("b", "Waiting"), message("a", "Downloading", 50, 100),
+			message("b", "Downloading", 5, 20), message("a", "Download complete"), message("b", "Download complete"),
+		}, [][2]int64{{10, 0}, {50, 0}, {55, 120}, {105, 120}, {120, 120}}},
+		{"extracting is not counted again", []jsonstream.Message{
+			message("a", "Downloading", 10, 100), message("a", "Verifying Checksum"), message("a", "Extracting", 1, 100), message("a", "Extracting", 100, 100), message("a", "Pull complete"),
+		}, [][2]int64{{10, 100}, {100, 100}}},
+		{"a layer too small to be reported", []jsonstream.Message{
+			message("a", "Pulling fs layer"), message("a", "Download complete"), message("a", "Extracting", 7, 7), message("a", "Pull complete"),
+		}, [][2]int64{{7, 7}}},
+		{"a length that the registry does not send", []jsonstream.Message{
+			message("a", "Downloading", 10, -1), message("a", "Downloading", 20, -1), message("a", "Extracting", 5, 30), message("a", "Pull complete"),
+		}, [][2]int64{{10, 0}, {20, 0}, {30, 30}}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			got := reports(c.messages)[1:]
+			want := make([]engine.Progress, len(c.want))
+			for i, counts := range c.want {
+				want[i] = engine.Progress{Image: "image", Current: counts[0], Total: counts[1]}
+			}
+			assert.True(t, slices.Equal(got, want), "reports %v\n   want %v", got, want)
+		})
+	}
+}
+
+func reports(messages []jsonstream.Message) []engine.Progress {
+	var reports []engine.Progress
+	layers := newLayers("image", func(p engine.Progress) { reports = append(reports, p) })
+	for _, m := range messages {
+		layers.see(m)
+	}
+	layers.done()
+	return reports
+}
+
+// Whatever the engine says, in whatever order, the sums stay sane and the end is the whole.
+func TestProgressStaysSane(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		statuses := []string{"Pulling fs layer", "Waiting", "Downloading", "Verifying Checksum", "Download complete", "Extracting", "Pull complete", "Already exists", "Retrying in 5 seconds", ""}
+		sizes := map[string]int64{"a": 10, "b": 2000, "c": 0}
+		messages := rapid.SliceOf(rapid.Custom(func(t *rapid.T) jsonstream.Message {
+			id := rapid.SampledFrom([]string{"a", "b", "c"}).Draw(t, "layer")
+			status := rapid.SampledFrom(statuses).Draw(t, "status")
+			return message(id, status, rapid.Int64Range(0, sizes[id]).Draw(t, "current"), sizes[id])
+		})).Draw(t, "messages")
+		all := reports(messages)
+		for i, p := range all {
+			require.False(t, p.Current < 0 || p.Total < 0 || p.Total != 0 && p.Current > p.Total, "report %d is out of bounds: %+v", i, p)
+			require.False(t, i > 0 && p == all[i-1], "report %d says nothing new: %+v", i, p)
+		}
+		last := all[len(all)-1]
+		require.Equal(t, last.Total, last.Current, "the last report is not the whole: %+v", last)
+	})
+}
+
+// testRegistry is a registry on this machine, which asks for user and password if it has some.
+type testRegistry struct {
+	host, user, password string
+	requests             atomic.Int64
+}
+
+func serveRegistry(t *testing.T, user, password string) *testRegistry {
+	r := &testRegistry{user: user, password: password}
+	images := registry.New(registry.Logger(log.New(io.Discard, "", 0)))
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, request *http.Request) {
+		r.requests.Add(1)
+		gotUser, gotPassword, _ := request.BasicAuth()
+		if gotUser != user || gotPassword != password {
+			w.Header().Set("WWW-Authenticate", `Basic realm="test"`)
+			http.Error(w, `{"errors":[{"code":"UNAUTHORIZED","message":"authentication required"}]}`, http.StatusUnauthorized)
+			return
+		}
+		images.ServeHTTP(w, request)
+	}))
+	t.Cleanup(server.Close)
+	r.host = strings.TrimPrefix(server.URL, "http://")
+	return r
+}
+
+func (r *testRegistry) auth() remote.Option {
+	return remote.WithAuth(&authn.Basic{Username: r.user, Password: r.password})
+}
+
+func (r *testRegistry) push(t *testing.T, repository string, image v1.Image) (tag, digest string) {
+	ref := must.Get(name.NewTag(r.host + "/" + repository))(t)
+	require.NoError(t, remote.Write(ref, image, r.auth()), "push")
+	sum := must.Get(image.Digest())(t)
+	return ref.Name(), ref.Context().Name() + "@" + sum.String()
+}
+
+func (r *testRegistry) pushIndex(t *testing.T, repository string, image v1.Image, platform v1.Platform) string {
+	ref := must.Get(name.NewTag(r.host + "/" + repository))(t)
+	index := mutate.AppendManifests(empty.Index, mutate.IndexAddendum{Add: image, Descriptor: v1.Descriptor{Platform: &platform}})
+	require.NoError(t, remote.WriteIndex(ref, index, r.auth()), "push")
+	return ref.Name()
+}
+
+// bulk is an image of two layers with this many random bytes each.
+func bulk(t *testing.T, size int64) v1.Image {
+	image := must.Get(random.Image(size, 2))(t)
+	config := must.Get(image.ConfigFile())(t)
+	config = config.DeepCopy()
+	config.OS, config.Architecture = "linux", "amd64"
+	image = must.Get(mutate.ConfigFile(image, config))(t)
+	return image
+}
+
+// A digest is that of the name that was asked for: under another one nobody can pull it.
+func TestTheDigestOfAnImageIsThatOfItsName(t *testing.T) {
+	a, b := "sha256:"+strings.Repeat("a", 64), "sha256:"+strings.Repeat("b", 64)
+	for _, c := range []struct {
+		ref   string
+		known []string
+		want  string
+	}{
+		{"reg.example/a:1", []string{"reg.example/b@" + b, "reg.example/a@" + a}, a},
+		{"my:1", []string{"reg.example/a@" + a}, ""},
+		{"my:1", []string{"reg.example/my@" + b, "my@" + a}, a},
+		{"my:1", []string{"<none>@<none>"}, ""},
+		{"my@" + b, []string{"reg.example/a@" + a}, b},
+		{a, []string{"reg.example/a@" + b}, ""},
+	} {
+		assert.Equal(t, c.want, manifestDigest(must.Get(parse(c.ref))(t), c.known), "%s, known as %v", c.ref, c.known)
 	}
 }

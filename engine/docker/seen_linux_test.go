@@ -11,13 +11,12 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/deployster-go/deployster/engine"
+	"github.com/deployster-go/deployster/internal/must"
 )
 
-// A plug may hold a bind mount of the workspace. Mounting needs root, as the tests
-// of containers do.
+// A plug may hold a bind mount of the workspace. Mounting needs root, as the tests of containers do.
 func TestADirectoryIsSeenThroughABindMountInAPlug(t *testing.T) {
-	root, err := filepath.EvalSymlinks(t.TempDir())
-	require.NoError(t, err)
+	root := must.Get(filepath.EvalSymlinks(t.TempDir()))(t)
 	workspace, plug := filepath.Join(root, "workspace"), filepath.Join(root, "plug")
 	state, inside := filepath.Join(workspace, engine.StateDir), filepath.Join(plug, "in side")
 	for _, directory := range []string{state, inside} {
@@ -25,15 +24,11 @@ func TestADirectoryIsSeenThroughABindMountInAPlug(t *testing.T) {
 	}
 	mounts := []engine.Mount{{Source: workspace, Target: "/w"}, {Source: plug, Target: "/plug"}}
 	check := func(want ...string) {
-		t.Helper()
-		if got, err := engine.Seen(state, mounts); err != nil || !slices.Equal(got, want) {
-			t.Errorf("%q, %v; want %q", got, err, want)
-		}
+		got := must.Get(engine.Seen(state, mounts))(t)
+		assert.True(t, slices.Equal(got, want), "%q; want %q", got, want)
 	}
 	check("/w/.deployster")
 	require.NoError(t, syscall.Mount(workspace, inside, "", syscall.MS_BIND, ""))
-	t.Cleanup(func() {
-		assert.NoError(t, syscall.Unmount(inside, 0))
-	})
+	t.Cleanup(func() { assert.NoError(t, syscall.Unmount(inside, 0)) })
 	check("/plug/in side/.deployster", "/w/.deployster")
 }

@@ -18,17 +18,14 @@ import (
 
 	"github.com/deployster-go/deployster/engine"
 	"github.com/deployster-go/deployster/engine/enginetest"
+	"github.com/deployster-go/deployster/internal/must"
 )
 
-// program is an image around a function.
 func program(f enginetest.Program) enginetest.FakeImage {
 	return enginetest.FakeImage{Program: f, Entrypoint: []string{"/program"}}
 }
 
-func hang(ctx context.Context, _ enginetest.Call) int {
-	<-ctx.Done()
-	return 0
-}
+func hang(ctx context.Context, _ enginetest.Call) int { <-ctx.Done(); return 0 }
 
 func TestFakeRecordsRuns(t *testing.T) {
 	fake := &enginetest.Fake{
@@ -49,15 +46,12 @@ func TestFakeRecordsRuns(t *testing.T) {
 	}
 	runs := fake.Runs()
 	require.Len(t, runs, 3, "runs")
-	if r := runs[0]; !r.Done || r.Err != nil || r.Exit.Code != 2 || len(r.Spec.Args) != 2 {
-		t.Errorf("first: %+v", r)
-	}
-	if r := runs[1]; !r.Done || !errors.Is(r.Err, engine.ErrUnavailable) {
-		t.Errorf("second: %+v, want the injected failure", r)
-	}
-	if r := runs[2]; !r.Done || !errors.Is(r.Err, engine.ErrNoImage) {
-		t.Errorf("third: %+v, want ErrNoImage", r)
-	}
+	r := runs[0]
+	assert.True(t, r.Done && r.Err == nil && r.Exit.Code == 2 && len(r.Spec.Args) == 2, "first: %+v", r)
+	r = runs[1]
+	assert.True(t, r.Done && errors.Is(r.Err, engine.ErrUnavailable), "second: %+v, want the injected failure", r)
+	r = runs[2]
+	assert.True(t, r.Done && errors.Is(r.Err, engine.ErrNoImage), "third: %+v, want ErrNoImage", r)
 }
 
 func TestFakeShowsWhatIsHeld(t *testing.T) {
@@ -70,18 +64,15 @@ func TestFakeShowsWhatIsHeld(t *testing.T) {
 			ended <- err
 		}()
 		synctest.Wait()
-		if r := fake.Runs()[0]; r.Called || r.Done {
-			t.Errorf("held: %+v", r)
-		}
-		if c, err := fake.Containers(t.Context(), nil); err != nil || len(c) != 1 || c[0].Started || c[0].Running {
-			t.Errorf("held: %+v (%v), want one container that was not started", c, err)
-		}
+		r := fake.Runs()[0]
+		assert.True(t, !r.Called && !r.Done, "held: %+v", r)
+		c := must.Get(fake.Containers(t.Context(), nil))(t)
+		assert.True(t, len(c) == 1 && !c[0].Started && !c[0].Running, "held: %+v, want one container that was not started", c)
 		assert.Equal(t, 0, fake.MaxRunning(), "programs ran")
 		close(hold)
 		assert.NoError(t, <-ended)
-		if r := fake.Runs()[0]; !r.Called || !r.Done {
-			t.Errorf("released: %+v", r)
-		}
+		r = fake.Runs()[0]
+		assert.True(t, r.Called && r.Done, "released: %+v", r)
 	})
 }
 
@@ -102,9 +93,7 @@ func TestFakeCountsWhatRunsAtOnce(t *testing.T) {
 		for range 5 {
 			assert.ErrorIs(t, <-ended, context.Canceled)
 		}
-		if left, err := fake.Containers(t.Context(), nil); err != nil || len(left) > 0 {
-			t.Errorf("left %v (%v)", left, err)
-		}
+		assert.Empty(t, must.Get(fake.Containers(t.Context(), nil))(t))
 	})
 }
 
@@ -113,9 +102,8 @@ func TestFakeKeepsTimeOfTheBubble(t *testing.T) {
 		fake := &enginetest.Fake{Images: map[string]enginetest.FakeImage{"hang": program(hang)}}
 		began := time.Now()
 		_, err := fake.Run(t.Context(), engine.Spec{Image: "hang", Timeout: time.Hour}, engine.IO{})
-		if took := time.Since(began); !errors.Is(err, engine.ErrTimeout) || took != time.Hour {
-			t.Errorf("%v after %s, want ErrTimeout after an hour", err, took)
-		}
+		took := time.Since(began)
+		assert.True(t, errors.Is(err, engine.ErrTimeout) && took == time.Hour, "%v after %s, want ErrTimeout after an hour", err, took)
 	})
 }
 
@@ -180,38 +168,25 @@ func TestBuildImage(t *testing.T) {
 	binary := filepath.Join(t.TempDir(), "tool")
 	require.NoError(t, os.WriteFile(binary, []byte("content"), 0o600))
 	spec := enginetest.ImageSpec{Binary: binary, Entrypoint: []string{"/tool", "run"}, Env: []string{"A=1"}, WorkDir: "/d", User: "5", Arch: "arm64"}
-	build := func() v1.Image {
-		image, err := enginetest.BuildImage(spec)
-		require.NoError(t, err)
-		return image
-	}
+	build := func() v1.Image { return must.Get(enginetest.BuildImage(spec))(t) }
 	image := build()
-	config, err := image.ConfigFile()
-	require.NoError(t, err)
+	config := must.Get(image.ConfigFile())(t)
 	if c := config.Config; config.Architecture != "arm64" || config.OS != "linux" || len(c.Entrypoint) != 2 || c.WorkingDir != "/d" || c.User != "5" || len(c.Env) != 1 {
 		t.Errorf("%+v", config)
 	}
-	first, err := enginetest.ImageTar("name:tag", image)
-	require.NoError(t, err)
-	second, err := enginetest.ImageTar("name:tag", build())
-	require.NoError(t, err)
+	first := must.Get(enginetest.ImageTar("name:tag", image))(t)
+	second := must.Get(enginetest.ImageTar("name:tag", build()))(t)
 	assert.True(t, bytes.Equal(first, second), "the same spec gives different images")
-	if _, err := enginetest.ImageTar("not a name", image); err == nil {
-		t.Error("a name that is none is accepted")
-	}
+	assert.Error(t, must.Fail(enginetest.ImageTar("not a name", image)), "a name that is none is accepted")
 	spec.Binary += "-missing"
-	if _, err := enginetest.BuildImage(spec); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("%v, want an error about the missing binary", err)
-	}
+	assert.ErrorIs(t, must.Fail(enginetest.BuildImage(spec)), os.ErrNotExist)
 }
 
 func FuzzFakeLoads(f *testing.F) {
 	binary := filepath.Join(f.TempDir(), "tool")
 	require.NoError(f, os.WriteFile(binary, []byte("content"), 0o600))
-	image, err := enginetest.BuildImage(enginetest.ImageSpec{Binary: binary})
-	require.NoError(f, err)
-	tar, err := enginetest.ImageTar("name:tag", image)
-	require.NoError(f, err)
+	image := must.Get(enginetest.BuildImage(enginetest.ImageSpec{Binary: binary}))(f)
+	tar := must.Get(enginetest.ImageTar("name:tag", image))(f)
 	f.Add(tar)
 	f.Add(tar[:len(tar)/2])
 	f.Add([]byte(nil))
@@ -221,8 +196,7 @@ func FuzzFakeLoads(f *testing.F) {
 			loaded++
 			return enginetest.FakeProbe(), nil
 		}}
-		if err := fake.Load(t.Context(), bytes.NewReader(content)); (err == nil) != (loaded > 0) {
-			t.Errorf("%d images loaded, error %v", loaded, err)
-		}
+		err := fake.Load(t.Context(), bytes.NewReader(content))
+		assert.Equal(t, (loaded > 0), (err == nil), "%d images loaded, error %v", loaded, err)
 	})
 }

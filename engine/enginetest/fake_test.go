@@ -3,10 +3,9 @@ package enginetest_test
 import (
 	"testing"
 
-	"github.com/stretchr/testify/require"
-
 	"github.com/deployster-go/deployster/engine"
 	"github.com/deployster-go/deployster/engine/enginetest"
+	"github.com/deployster-go/deployster/internal/must"
 )
 
 func TestFakePassesTheSuite(t *testing.T) {
@@ -15,8 +14,7 @@ func TestFakePassesTheSuite(t *testing.T) {
 		Images: map[string]enginetest.FakeImage{ref: enginetest.FakeProbe()},
 		Loads:  func(string) (enginetest.FakeImage, error) { return enginetest.FakeProbe(), nil },
 	}
-	tar, err := enginetest.ImageTar(ref, enginetest.ProbeImage(t, ""))
-	require.NoError(t, err)
+	tar := must.Get(enginetest.ImageTar(ref, enginetest.ProbeImage(t, "")))(t)
 	enginetest.Run(t, func(*testing.T) engine.Engine { return fake }, enginetest.Images{
 		Probe:    ref,
 		Tar:      tar,

@@ -44,7 +44,7 @@ func BenchmarkActionsOverTwoNodes(b *testing.B) {
 			}()
 		}
 		for range served {
-			must(b, <-ended)
+			require.NoError(b, <-ended)
 		}
 		for _, s := range served {
 			require.Len(b, s.took, each, "answers")
@@ -55,9 +55,8 @@ func BenchmarkActionsOverTwoNodes(b *testing.B) {
 	b.ReportMetric(milliseconds(median(all)), "ms/request")
 }
 
-// BenchmarkOneShotAgainstPlainAttach runs a cat with 1 KB as a Pod of the engine and as `kubectl run
-// --attach --stdin --rm` does, in turn: create, wait until it runs, attach, wait until it has ended,
-// delete, and wait for that.
+// BenchmarkOneShotAgainstPlainAttach runs a cat with 1 KB as a Pod of the engine and as `kubectl run --attach --stdin
+// --rm` does, in turn: create, wait until it runs, attach, wait until it has ended, delete, and wait for that.
 func BenchmarkOneShotAgainstPlainAttach(b *testing.B) {
 	f := newFixture(b, Restricted)
 	f.goTo("node-1")
@@ -82,11 +81,10 @@ func BenchmarkOneShotAgainstPlainAttach(b *testing.B) {
 
 // plainly runs a Pod without the shim.
 func (f *fixture) plainly(b *testing.B, input string, args ...string) (code int32, output string) {
-	b.Helper()
 	image, err := f.held(b.Context(), f.ref)
-	must(b, err)
+	require.NoError(b, err)
 	security, _, err := identity(Restricted, "", image.config)
-	must(b, err)
+	require.NoError(b, err)
 	no := false
 	var user int64 = unprivileged
 	security.RunAsUser = &user
@@ -99,15 +97,15 @@ func (f *fixture) plainly(b *testing.B, input string, args ...string) (code int3
 		}},
 	}}
 	made, err := f.api.create(b.Context(), pod)
-	must(b, err)
+	require.NoError(b, err)
 	_, err = f.follow(b.Context(), made.Name, started)
-	must(b, err)
+	require.NoError(b, err)
 	executor, err := f.api.attach(made.Name, mainContainer)
-	must(b, err)
+	require.NoError(b, err)
 	var got bytes.Buffer
-	must(b, executor.StreamWithContext(b.Context(), remotecommand.StreamOptions{Stdin: strings.NewReader(input), Stdout: &got, Stderr: io.Discard}))
+	require.NoError(b, executor.StreamWithContext(b.Context(), remotecommand.StreamOptions{Stdin: strings.NewReader(input), Stdout: &got, Stderr: io.Discard}))
 	ended, err := f.follow(b.Context(), made.Name, over)
-	must(b, err)
-	must(b, f.remove(b.Context(), made.Name, 0))
+	require.NoError(b, err)
+	require.NoError(b, f.remove(b.Context(), made.Name, 0))
 	return terminated(ended).ExitCode, got.String()
 }

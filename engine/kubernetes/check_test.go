@@ -12,20 +12,23 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"go.yaml.in/yaml/v3"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/deployster-go/deployster/engine"
+	"github.com/deployster-go/deployster/internal/must"
 )
 
-// role is the one that the documentation has.
 func role(t *testing.T) map[string]any { return documented(t, "Role") }
 
-// documented is the first object of a kind that the documentation has.
 func documented(t *testing.T, kind string) map[string]any {
 	t.Helper()
-	page, err := os.ReadFile("../../docs/kubernetes.md")
-	require.NoError(t, err)
+	page := must.Get(os.ReadFile("../../docs/kubernetes.md"))(t)
 	for _, found := range regexp.MustCompile("(?s)```yaml\n(.*?)```").FindAllSubmatch(page, -1) {
 		var object map[string]any
 		require.NoError(t, yaml.Unmarshal(found[1], &object))
@@ -113,9 +116,7 @@ func (a *answers) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// engine is an engine of the namespace apps of a server.
 func (a *answers) engine(t *testing.T) *Engine {
-	t.Helper()
 	server := httptest.NewServer(a)
 	t.Cleanup(server.Close)
 	file := filepath.Join(t.TempDir(), "kubeconfig")
@@ -133,10 +134,9 @@ func TestACheckSaysAllThatIsMissing(t *testing.T) {
 	plain := `{"kind": "Namespace", "apiVersion": "v1", "metadata": {"name": "apps"}}`
 	none := "there is no namespace apps: make it with `kubectl create namespace apps`"
 	for name, c := range map[string]struct {
-		server answers
-		answer string
-		err    string
-		tried  int
+		server      answers
+		answer, err string
+		tried       int
 	}{
 		"a namespace with a level":    {answers{namespace: labelled}, "namespace apps, which enforces pod security restricted", "", 1},
 		"a namespace without a level": {answers{namespace: plain}, "namespace apps, which enforces no pod security", "", 1},
@@ -189,4 +189,90 @@ func TestACheckIsADocument(t *testing.T) {
 	encoded, err := json.Marshal(Checked{Version: "v1", Namespace: "apps", PodSecurity: "baseline", Missing: Rights()[:2]})
 	want := `{"version":"v1","namespace":"apps","pod_security":"baseline","missing_rights":["create pods","get pods"]}`
 	assert.True(t, err == nil && string(encoded) == want, "%s, %v", encoded, err)
+}
+
+func TestOnlyPodsThatEndedLongAgoAreNobodys(t *testing.T) {
+	now := time.Date(2026, 1, 10, 12, 0, 0, 0, time.UTC)
+	at := func(ago time.Duration) metav1.Time { return metav1.NewTime(now.Add(-ago)) }
+	finished := func(ago time.Duration) []corev1.ContainerStatus {
+		return []corev1.ContainerStatus{{Name: mainContainer, State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{FinishedAt: at(ago)}}}}
+	}
+	for name, c := range map[string]struct {
+		created time.Duration
+		status  corev1.PodStatus
+		want    bool
+	}{
+		"it runs, for a week":                 {created: 7 * 24 * time.Hour, status: corev1.PodStatus{Phase: corev1.PodRunning}},
+		"it waits, for a week":                {created: 7 * 24 * time.Hour, status: corev1.PodStatus{Phase: corev1.PodPending}},
+		"it ended just now, after a week":     {created: 7 * 24 * time.Hour, status: corev1.PodStatus{Phase: corev1.PodSucceeded, ContainerStatuses: finished(time.Minute)}},
+		"it ended two days ago":               {created: 3 * 24 * time.Hour, status: corev1.PodStatus{Phase: corev1.PodSucceeded, ContainerStatuses: finished(48 * time.Hour)}, want: true},
+		"it failed two days ago":              {created: 3 * 24 * time.Hour, status: corev1.PodStatus{Phase: corev1.PodFailed, ContainerStatuses: finished(48 * time.Hour)}, want: true},
+		"it never began, and was evicted":     {created: 48 * time.Hour, status: corev1.PodStatus{Phase: corev1.PodFailed, Reason: "Evicted"}, want: true},
+		"it never began, and was evicted now": {created: time.Hour, status: corev1.PodStatus{Phase: corev1.PodFailed, Reason: "Evicted"}},
+		"a clock of another machine is ahead": {created: -time.Hour, status: corev1.PodStatus{Phase: corev1.PodSucceeded, ContainerStatuses: finished(-time.Hour)}},
+	} {
+		pod := corev1.Pod{ObjectMeta: metav1.ObjectMeta{CreationTimestamp: at(c.created)}, Status: c.status}
+		assert.Equal(t, c.want, longOver(&pod, now), name)
+	}
+}
+
+// A namespace has Pods of others, which may say of themselves that deployster manages them.
+func TestOnlyPodsOfRunsAreRemoved(t *testing.T) {
+	own := map[string]string{labelsAnnotation: encodeLabels(map[string]string{"deployster.run": "x"})}
+	var list corev1.PodList
+	list.TypeMeta = metav1.TypeMeta{Kind: "PodList", APIVersion: "v1"}
+	for name, meta := range map[string]metav1.ObjectMeta{
+		"of-a-run":           {Annotations: own},
+		"of-a-run-as-well":   {Annotations: map[string]string{labelsAnnotation: encodeLabels(nil)}},
+		"of-a-job":           {OwnerReferences: []metav1.OwnerReference{{Kind: "Job", Name: "backup"}}},
+		"of-a-job-that-lies": {Annotations: own, OwnerReferences: []metav1.OwnerReference{{Kind: "Job", Name: "backup"}}},
+		"of-nobody":          {},
+		"of-whoever-knows":   {Annotations: map[string]string{labelsAnnotation: "everything"}},
+	} {
+		pod := aPod(corev1.PodStatus{Phase: corev1.PodSucceeded})
+		meta.Name, meta.Labels = name, map[string]string{managedBy: "deployster"}
+		pod.ObjectMeta = meta
+		list.Items = append(list.Items, *pod)
+	}
+	var removed []string
+	e := onServer(t, func(request string) (int, any) {
+		name, removes := strings.CutPrefix(request, "DELETE ")
+		if !removes {
+			return http.StatusOK, list
+		}
+		removed = append(removed, name)
+		return refusal(http.StatusNotFound, metav1.StatusReasonNotFound) // another run was quicker
+	})
+	err := e.sweep(t.Context(), time.Now())
+	if slices.Sort(removed); err != nil || !slices.Equal(removed, []string{"of-a-run", "of-a-run-as-well"}) {
+		t.Errorf("it removed %q, %v", removed, err)
+	}
+}
+
+// Whoever watches over a Pod may die.
+func TestNoPodRunsForEver(t *testing.T) {
+	for timeout, want := range map[time.Duration]int64{0: 3600, 90 * time.Second: 690, 48 * time.Hour: 48*3600 + 600} {
+		p, err := newPlan(engine.Spec{Timeout: timeout, Args: []string{"x"}}, resolved{pinned: "r/x"}, "r/shim", time.Minute, time.Hour)
+		require.NoError(t, err)
+		pod, err := p.pod(Options{PodSecurity: Restricted})
+		assert.True(t, err == nil && pod.Spec.ActiveDeadlineSeconds != nil &&
+			*pod.Spec.ActiveDeadlineSeconds == want, "with a time limit of %s: %v, %v", timeout, pod, err)
+	}
+}
+
+func TestWhoEndsAPodIsNamed(t *testing.T) {
+	now := metav1.Now()
+	evicted := corev1.PodStatus{Conditions: []corev1.PodCondition{{Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue, Reason: "EvictionByEvictionAPI", Message: "evicting"}}}
+	for name, c := range map[string]struct {
+		pod  corev1.Pod
+		want string
+	}{
+		"nobody":            {pod: corev1.Pod{}},
+		"nobody yet":        {pod: corev1.Pod{Status: evicted}},
+		"somebody":          {corev1.Pod{ObjectMeta: metav1.ObjectMeta{DeletionTimestamp: &now}}, "removed by somebody else"},
+		"who drains a node": {corev1.Pod{ObjectMeta: metav1.ObjectMeta{DeletionTimestamp: &now}, Status: evicted}, "the cluster evicted the Pod: EvictionByEvictionAPI: evicting"},
+	} {
+		err := intervened(&c.pod)
+		assert.False(t, (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want), "%s: %v", name, err)
+	}
 }

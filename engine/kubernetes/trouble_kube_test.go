@@ -7,17 +7,24 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
+	"github.com/google/go-containerregistry/pkg/name"
+	"github.com/google/go-containerregistry/pkg/v1/remote"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/deployster-go/deployster/engine"
+	"github.com/deployster-go/deployster/engine/enginetest"
 	"github.com/deployster-go/deployster/engine/kubernetes/kubetest"
 )
 
@@ -53,7 +60,6 @@ func (f *fixture) begin(t *testing.T) underway {
 	return u
 }
 
-// What ends a Pod under its run is named, and nothing of it is left.
 func TestAPodThatIsEndedByOthersIsNoSuccess(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, Restricted)
@@ -61,8 +67,8 @@ func TestAPodThatIsEndedByOthersIsNoSuccess(t *testing.T) {
 		end  func(t *testing.T, pod string)
 		want string
 	}{
-		"it is removed":         {func(t *testing.T, pod string) { must(t, f.api.delete(t.Context(), pod, 30)) }, "removed by somebody else"},
-		"it is removed at once": {func(t *testing.T, pod string) { must(t, f.api.delete(t.Context(), pod, 0)) }, "removed by somebody else"},
+		"it is removed":         {func(t *testing.T, pod string) { require.NoError(t, f.api.delete(t.Context(), pod, 30)) }, "removed by somebody else"},
+		"it is removed at once": {func(t *testing.T, pod string) { require.NoError(t, f.api.delete(t.Context(), pod, 0)) }, "removed by somebody else"},
 		"its node is drained": {func(t *testing.T, pod string) {
 			f.cluster.Create(t, "/api/v1/namespaces/"+f.options.Namespace+"/pods/"+pod+"/eviction", map[string]any{
 				"apiVersion": "policy/v1", "kind": "Eviction", "metadata": metav1.ObjectMeta{Name: pod, Namespace: f.options.Namespace},
@@ -115,12 +121,12 @@ func TestARightThatIsMissingIsNamed(t *testing.T) {
 			rights := slices.DeleteFunc(Rights(), func(r Right) bool { return r == right })
 			f.grant(t, rights, limitedUser)
 			e, err := Open(t.Context(), f.limited(t))
-			must(t, err)
+			require.NoError(t, err)
 			defer func() { _ = e.Close() }()
 			for _, right := range rights {
 				kubetest.Until(t, right.String(), func() (string, bool) {
 					may, err := e.api.may(t.Context(), right)
-					must(t, err)
+					require.NoError(t, err)
 					return "not granted", may
 				})
 			}
@@ -128,10 +134,10 @@ func TestARightThatIsMissingIsNamed(t *testing.T) {
 			_, _, err = runProbe(t, e, engine.Spec{Image: f.ref, Args: []string{"exit", "0"}, Labels: labels})
 			switch right.Verb + " " + right.Resource {
 			case "list pods":
-				must(t, err)
+				require.NoError(t, err)
 				_, err = e.Containers(t.Context(), labels)
 			case "delete pods":
-				must(t, err)
+				require.NoError(t, err)
 				found, listed := e.Containers(t.Context(), labels)
 				require.True(t, listed == nil && len(found) == 1, "%v, %v", found, listed)
 				err = e.Remove(t.Context(), found[0].ID)
@@ -142,9 +148,7 @@ func TestARightThatIsMissingIsNamed(t *testing.T) {
 	}
 }
 
-// grant gives somebody rights in the namespace.
 func (f *fixture) grant(t *testing.T, rights []Right, subject map[string]any) {
-	t.Helper()
 	rbac := "/apis/rbac.authorization.k8s.io/v1/namespaces/" + f.options.Namespace
 	f.cluster.Create(t, rbac+"/roles", roleOf(rights))
 	f.cluster.Create(t, rbac+"/rolebindings", map[string]any{
@@ -157,7 +161,6 @@ func (f *fixture) grant(t *testing.T, rights []Right, subject map[string]any) {
 // limitedUser is the one that may do nothing yet.
 var limitedUser = map[string]any{"kind": "User", "apiGroup": "rbac.authorization.k8s.io", "name": "limited"}
 
-// An API server that is started anew costs what runs at that time, and nothing else.
 func TestTheAPIServerMayBeStartedAnew(t *testing.T) {
 	f := newFixture(t, Restricted)
 	id, end := f.leave(t, map[string]string{"deployster.run": "left"})
@@ -182,7 +185,6 @@ func TestTheAPIServerMayBeStartedAnew(t *testing.T) {
 	}
 }
 
-// What goes both ways arrives whole, and this quick.
 func TestTwentyMegabytesGoBothWays(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, Restricted)
@@ -201,4 +203,82 @@ func TestTwentyMegabytesGoBothWays(t *testing.T) {
 	exit, err := f.Run(ctx, engine.Spec{Image: f.ref, Args: []string{"cat"}}, engine.IO{Stdin: bytes.NewReader(sent), Stdout: output})
 	require.True(t, err == nil && exit.Code == 0 && bytes.Equal(got.Bytes(), sent), "%v, %v, %d bytes", exit, err, got.Len())
 	t.Logf("20 MB both ways took %s after the first byte", time.Since(first).Round(time.Millisecond))
+}
+
+// spoken is what a process has written so far.
+type spoken struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (s *spoken) Write(p []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.text.Write(p)
+}
+
+func (s *spoken) String() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.text.String()
+}
+
+// The process that applies is killed in the middle of an action, whose Pod goes on. The next one
+// finds it, waits for it, removes it, and does nothing beside it.
+func TestAnActionThatOutlivesItsRunIsWaitedForInACluster(t *testing.T) {
+	t.Parallel()
+	program := enginetest.Binary(t, "github.com/deployster-go/deployster/internal/cli/testdata/slowtype", runtime.GOARCH)
+	for kind, entrypoint := range map[string][]string{"a Pod of its own": {"/slowtype", "one-shot"}, "a process that serves": {"/slowtype"}} {
+		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
+			f := newFixture(t, Restricted)
+			image, err := enginetest.BuildImage(enginetest.ImageSpec{Binary: program, Path: "/slowtype", Entrypoint: entrypoint})
+			require.NoError(t, err)
+			ref, err := name.NewTag(f.cluster.Registry+"/test/slowtype:"+hash(kind), name.Insecure)
+			require.NoError(t, err)
+			require.NoError(t, remote.Write(ref, image))
+			source, directory := f.volume(t)
+			thing := func(name string) string { return filepath.Join(directory, name) }
+			workspace := t.TempDir()
+			manifest := `plugs: {dir: {path: "` + source + `"}}
+resources:
+  a: {type: "` + ref.String() + `", config: {value: one}}
+`
+			require.NoError(t, os.WriteFile(filepath.Join(workspace, "m.yaml"), []byte(manifest), 0o600))
+			require.NoError(t, os.WriteFile(thing("a.hold"), nil, 0o600))
+			var heard [2]spoken
+			first := f.command(t, workspace, "apply", "m.yaml", "--confirm", "NO")
+			first.Stdout, first.Stderr = &heard[0], &heard[0]
+			require.NoError(t, first.Start())
+			kubetest.Until(t, "the action is at work", func() (string, bool) {
+				_, err := os.Stat(thing("a.busy"))
+				return heard[0].String(), err == nil
+			})
+			require.NoError(t, first.Process.Kill())
+			_ = first.Wait()
+			left, err := f.Containers(t.Context(), map[string]string{"deployster.run": ""})
+			if err != nil || !slices.ContainsFunc(left, func(c engine.Container) bool { return c.Running }) {
+				t.Fatalf("the killed run left %v, %v", left, err)
+			}
+			second := f.command(t, workspace, "apply", "m.yaml", "--confirm", "NO", "--output", "json")
+			second.Stdout, second.Stderr = &heard[1], &heard[1]
+			require.NoError(t, second.Start())
+			kubetest.Until(t, "it waits for what is left", func() (string, bool) {
+				said := heard[1].String()
+				return said, strings.Contains(said, "left running")
+			})
+			require.NoError(t, os.Remove(thing("a.hold")))
+			said := heard[1].String
+			if err := second.Wait(); err != nil || strings.Contains(said(), `"type":"action-started"`) {
+				t.Errorf("the second run: %v\n%s", err, said())
+			}
+			if content, err := os.ReadFile(thing("a")); err != nil || string(content) != "one" {
+				t.Errorf("the action of the killed run made %q, %v", content, err)
+			}
+			if _, err := os.Stat(thing("two-at-once")); !errors.Is(err, fs.ErrNotExist) {
+				t.Errorf("the action ran twice at once: %v", err)
+			}
+			f.noneLeft(t)
+		})
+	}
 }

@@ -20,11 +20,11 @@ import (
 
 	"github.com/deployster-go/deployster/engine"
 	"github.com/deployster-go/deployster/engine/enginetest"
+	"github.com/deployster-go/deployster/internal/must"
 )
 
-// BenchmarkRun runs the same container, a cat with 1 KB on stdin, through the
-// engine and through a plain `runc run` in turn, and reports the medians and
-// their ratio.
+// BenchmarkRun runs the same container, a cat with 1 KB on stdin, through the engine and through a plain `runc run` in
+// turn, and reports the medians and their ratio.
 func BenchmarkRun(b *testing.B) {
 	e := open(b)
 	loadProbe(b, e)
@@ -47,22 +47,17 @@ func BenchmarkRun(b *testing.B) {
 	}
 }
 
-// BenchmarkAgainstDockerRun runs a cat in turn through the engine and through
-// `docker run --rm -i`, each with the network that it has by default, and
-// reports the medians and how many times the engine's goes into the other.
+// BenchmarkAgainstDockerRun runs a cat in turn through the engine and through `docker run --rm -i`, each with the
+// network that it has by default, and reports the medians and how many times the engine's goes into the other.
 func BenchmarkAgainstDockerRun(b *testing.B) {
 	e := open(b)
 	const ref = "deployster-oci-benchmark:probe"
-	tar, err := enginetest.ImageTar(ref, enginetest.ProbeImage(b, ""))
-	if err == nil {
-		err = e.Load(b.Context(), bytes.NewReader(tar))
-	}
-	require.NoError(b, err)
+	tar := must.Get(enginetest.ImageTar(ref, enginetest.ProbeImage(b, "")))(b)
+	require.NoError(b, e.Load(b.Context(), bytes.NewReader(tar)))
 	docker(b, string(tar), "load", "--quiet")
 	b.Cleanup(func() {
-		if output, err := exec.Command("docker", "rmi", ref).CombinedOutput(); err != nil {
-			b.Errorf("docker rmi: %v\n%s", err, output)
-		}
+		output, err := exec.Command("docker", "rmi", ref).CombinedOutput()
+		assert.NoError(b, err, "docker rmi: %v\n%s", err, output)
 	})
 	spec := engine.Spec{Image: ref, Args: []string{"cat"}}
 	var engineTimes, dockerTimes []time.Duration
@@ -79,13 +74,10 @@ func BenchmarkAgainstDockerRun(b *testing.B) {
 }
 
 func docker(b *testing.B, stdin string, args ...string) string {
-	b.Helper()
 	command := exec.CommandContext(b.Context(), "docker", args...)
 	command.Stdin = strings.NewReader(stdin)
 	output, err := command.Output()
-	if err != nil {
-		b.Fatalf("docker %s: %v", args[0], err)
-	}
+	require.True(b, err == nil, "docker %s: %v", args[0], err)
 	return string(output)
 }
 
@@ -99,24 +91,20 @@ func clocked(do func()) time.Duration {
 }
 
 func echo(b *testing.B, e *Engine, spec engine.Spec) {
-	b.Helper()
 	var received bytes.Buffer
-	exit, err := e.Run(b.Context(), spec, engine.IO{Stdin: strings.NewReader(sent), Stdout: &received})
-	assert.True(b, err == nil && exit.Code == 0 && received.String() == sent, "exit %+v, error %v, %d bytes", exit, err, received.Len())
+	exit := must.Get(e.Run(b.Context(), spec, engine.IO{Stdin: strings.NewReader(sent), Stdout: &received}))(b)
+	assert.True(b, exit.Code == 0 && received.String() == sent, "exit %+v, %d bytes", exit, received.Len())
 }
 
 // bundle is what `runc run` needs to run the same container: the same
 // configuration, and the image's file in a directory instead of an overlay.
 type bundle struct {
-	engine *Engine
-	spec   engine.Spec
-	dir    string
-	state  string
-	id     string
+	engine         *Engine
+	spec           engine.Spec
+	dir, state, id string
 }
 
 func newBundle(b *testing.B, e *Engine, spec engine.Spec) *bundle {
-	b.Helper()
 	p := &bundle{engine: e, spec: spec, dir: b.TempDir(), state: b.TempDir()}
 	root := filepath.Join(p.dir, "root")
 	binary, err := os.ReadFile(enginetest.Binary(b, "github.com/deployster-go/deployster/engine/enginetest/probe", runtime.GOARCH))
@@ -131,29 +119,19 @@ func newBundle(b *testing.B, e *Engine, spec engine.Spec) *bundle {
 }
 
 func (p *bundle) prepare(b *testing.B) {
-	b.Helper()
 	p.id = newID()
-	image, err := p.engine.store.Find(p.spec.Image)
-	require.NoError(b, err)
-	h, err := p.engine.host()
-	require.NoError(b, err)
-	config, err := configure(p.id, p.spec, image.Config.Config, h)
-	require.NoError(b, err)
+	image := must.Get(p.engine.store.Find(p.spec.Image))(b)
+	h := must.Get(p.engine.host())(b)
+	config := must.Get(configure(p.id, p.spec, image.Config.Config, h))(b)
 	config.Root = &specs.Root{Path: "root", Readonly: true}
-	encoded, err := json.Marshal(config)
-	if err == nil {
-		err = os.WriteFile(filepath.Join(p.dir, "config.json"), encoded, 0o600)
-	}
-	require.NoError(b, err)
+	encoded := must.Get(json.Marshal(config))(b)
+	require.NoError(b, os.WriteFile(filepath.Join(p.dir, "config.json"), encoded, 0o600))
 }
 
 func (p *bundle) run(b *testing.B) {
-	b.Helper()
 	command := exec.CommandContext(b.Context(), p.engine.runtime, "--root", p.state, "run", "--bundle", p.dir, p.id)
 	command.Stdin = strings.NewReader(sent)
-	if output, err := command.Output(); err != nil || string(output) != sent {
-		b.Fatalf("runc run: %v, %d bytes", err, len(output))
-	}
+	require.Equal(b, sent, string(must.Get(command.Output())(b)))
 }
 
 func milliseconds(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/deployster-go/deployster/engine"
+	"github.com/deployster-go/deployster/internal/must"
 )
 
 const someID = "0123456789abcdef0123456789abcdef"
@@ -48,11 +49,9 @@ func TestConfiguration(t *testing.T) {
 		{"nor without root", engine.Spec{Memory: 5}, host{rootless: true}, limits, "none"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			config, err := configure(someID, c.spec, image, c.host)
-			require.NoError(t, err)
-			if got := c.shows(config); got != c.want {
-				t.Errorf("got  %v\nwant %s", got, c.want)
-			}
+			config := must.Get(configure(someID, c.spec, image, c.host))(t)
+			got := c.shows(config)
+			assert.True(t, got == c.want, "got  %v\nwant %s", got, c.want)
 		})
 	}
 }
@@ -134,12 +133,10 @@ func TestConfigurationIsRefused(t *testing.T) {
 func TestEveryContainerIsConfined(t *testing.T) {
 	config, err := configure(someID, engine.Spec{Args: []string{"x"}}, v1.Config{}, host{bounded: true, seccomp: &specs.LinuxSeccomp{}})
 	require.NoError(t, err)
-	if !config.Process.NoNewPrivileges || config.Linux.Seccomp == nil || config.Linux.CgroupsPath != "/deployster-"+someID {
-		t.Errorf("%+v %+v", config.Process, config.Linux)
-	}
-	if !slices.Equal(config.Linux.Resources.Devices, []specs.LinuxDeviceCgroup{{Access: "rwm"}}) {
-		t.Errorf("devices: %+v", config.Linux.Resources.Devices)
-	}
+	assert.True(t, config.Process.NoNewPrivileges && config.Linux.Seccomp != nil &&
+		config.Linux.CgroupsPath == "/deployster-"+someID, "%+v %+v", config.Process, config.Linux)
+	assert.True(t, slices.Equal(config.Linux.Resources.Devices, []specs.LinuxDeviceCgroup{{Access: "rwm"}}),
+		"devices: %+v", config.Linux.Resources.Devices)
 	for _, name := range []string{"/proc/kcore", "/proc/keys", "/proc/timer_list", "/sys/firmware"} {
 		assert.True(t, slices.Contains(config.Linux.MaskedPaths, name), "containers see %s", name)
 	}

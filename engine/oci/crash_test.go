@@ -5,6 +5,7 @@ package oci
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -21,6 +22,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/deployster-go/deployster/engine"
+	"github.com/deployster-go/deployster/internal/entrypoint"
+	"github.com/deployster-go/deployster/internal/must"
 	"github.com/deployster-go/deployster/internal/ringtest"
 	"github.com/deployster-go/deployster/internal/waittest"
 )
@@ -29,8 +32,7 @@ import (
 // one held for a while. It says when it begins.
 const actRun = "run"
 
-// killAt names the variable with the point of a run at which the tool kills
-// itself.
+// killAt names the variable with the point of a run at which the tool kills itself.
 const killAt = "DEPLOYSTER_TEST_KILL_AT"
 
 func runForever() {
@@ -57,7 +59,6 @@ func runForever() {
 	}
 }
 
-// runProbe runs a container that writes something and ends.
 func runProbe(ctx context.Context, e *Engine, held bool, stdout io.Writer) (engine.Exit, error) {
 	spec := probe("cat")
 	if held {
@@ -68,9 +69,7 @@ func runProbe(ctx context.Context, e *Engine, held bool, stdout io.Writer) (engi
 	return e.Run(ctx, spec, engine.IO{Stdin: strings.NewReader("x"), Stdout: stdout})
 }
 
-// points lists all the points that runs pass.
 func points(t *testing.T, e *Engine) []string {
-	t.Helper()
 	var passed []string
 	e.passed = func(point string) {
 		if !slices.Contains(passed, point) {
@@ -79,9 +78,7 @@ func points(t *testing.T, e *Engine) []string {
 	}
 	defer func() { e.passed = nil }()
 	for _, held := range []bool{false, true} {
-		if exit, err := runProbe(t.Context(), e, held, nil); err != nil || exit.Code != 0 {
-			t.Fatalf("exit %+v, error %v", exit, err)
-		}
+		require.Equal(t, 0, must.Get(runProbe(t.Context(), e, held, nil))(t).Code)
 	}
 	require.True(t, len(passed) != 0, "runs pass no points")
 	return passed
@@ -127,12 +124,8 @@ func anyRecord(e *Engine, is func(id string, r record) bool) bool {
 	return false
 }
 
-func exists(name string) bool {
-	_, err := os.Lstat(name)
-	return err == nil
-}
+func exists(name string) bool { _, err := os.Lstat(name); return err == nil }
 
-// mentions reports whether a file of a process contains a text.
 func mentions(pid int, file, text string) bool {
 	content, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), file))
 	return err == nil && strings.Contains(string(content), text)
@@ -161,9 +154,7 @@ func killedTool(t *testing.T, e *Engine, cache, point string, moment func(output
 	require.NoError(t, command.Start())
 	_ = writing.Close()
 	output := bufio.NewReader(reading)
-	if line, err := output.ReadString('\n'); err != nil || line != "begin\n" {
-		t.Errorf("the tool says %q (%v)", line, err)
-	}
+	assert.Equal(t, "begin\n", must.Get(output.ReadString('\n'))(t))
 	if point == "" {
 		moment(output)
 		_ = command.Process.Kill()
@@ -173,9 +164,7 @@ func killedTool(t *testing.T, e *Engine, cache, point string, moment func(output
 		said, _ := io.ReadAll(output)
 		t.Errorf("the tool ended by itself: %v, %s", err, said)
 	}
-	ids, err := e.dir.ids()
-	require.NoError(t, err)
-	return ids
+	return must.Get(e.dir.ids())(t)
 }
 
 // Whenever a tool is killed, the next one finds and removes what is left.
@@ -194,15 +183,11 @@ func killAtAnyMoment(t *testing.T, e *Engine, cache string) {
 		// A process that the tool was about to start has its locks until it does
 		// something else, and dies when it learns that the tool has died.
 		var found []engine.Container
-		if err := poll(ctx, func() (none bool, err error) {
+		assert.NoError(t, poll(ctx, func() (none bool, err error) {
 			found, err = next.Containers(ctx, nil)
 			return len(found) == 0, err
-		}); err != nil {
-			t.Errorf("left: containers %v (%v)", found, err)
-		}
-		if left := left(e, ids); len(left) > 0 {
-			t.Errorf("left: %v", left)
-		}
+		}), "left: containers %v", found)
+		assert.Empty(t, left(e, ids), "left")
 		if err := poll(ctx, func() (bool, error) { return len(alive(e, ids)) == 0, nil }); err != nil {
 			t.Errorf("left: processes %v", alive(e, ids))
 		}
@@ -247,8 +232,7 @@ func left(e *Engine, ids []string) []string {
 	return found
 }
 
-// alive lists the processes that are of the containers, or see a mount in the run
-// directory.
+// alive lists the processes that are of the containers, or see a mount in the run directory.
 func alive(e *Engine, ids []string) []string {
 	var found []string
 	processes, _ := filepath.Glob("/proc/[0-9]*")
@@ -277,7 +261,67 @@ func TestContainersDieWithTheirTool(t *testing.T) {
 		return !anyRecord(e, func(_ string, r record) bool { return r.Launcher != nil && !r.Launcher.ended() }), nil
 	}
 	assert.NoError(t, poll(waittest.Context(t), gone), "containers %v run on without their tool", ids)
-	if _, err := e.Containers(t.Context(), nil); err != nil {
-		t.Error(err)
+	_, err := e.Containers(t.Context(), nil)
+	assert.NoError(t, err)
+}
+
+func TestWhatIsMissingIsSaid(t *testing.T) {
+	clone := fmt.Errorf("start the launcher: %w", &os.PathError{Op: "fork/exec", Path: "/proc/self/exe", Err: syscall.EPERM})
+	private := &entrypoint.Failure{Doing: "keep mounts private", Text: "permission denied"}
+	overlay := &entrypoint.Failure{Doing: "mount an overlay", Text: "no such device"}
+	for _, c := range []struct {
+		name               string
+		err                error
+		rootless, overlays bool
+		sysctl             string // of the one that is set to 0 or 1
+		says               string
+	}{
+		{"an old kernel", &entrypoint.Failure{Doing: "keep files from the container", Text: "invalid argument", Linux: "5.11"}, false, true, "", "needs Linux 5.11"},
+		{"an old kernel, without root", &entrypoint.Failure{Doing: "mount", Text: "function not implemented", Linux: "5.12"}, true, true, "kernel.unprivileged_userns_clone=0", "needs Linux 5.12"},
+		{"no overlays in the kernel", overlay, false, false, "", "`modprobe overlay`"},
+		{"nor without root", overlay, true, false, "", "`modprobe overlay`"},
+		{"overlays for root only", overlay, true, true, "", "needs Linux 5.11"},
+		{"no user namespaces", clone, true, true, "user.max_user_namespaces=0", "user.max_user_namespaces = 0"},
+		{"Debian's setting", clone, true, true, "kernel.unprivileged_userns_clone=0", "kernel.unprivileged_userns_clone = 0"},
+		{"Ubuntu's setting", private, true, true, "kernel.apparmor_restrict_unprivileged_userns=1", "kernel.apparmor_restrict_unprivileged_userns = 1"},
+		{"something else", clone, true, true, "kernel.unprivileged_userns_clone=1", "do not work for you here"},
+		{"root in a container", clone, false, true, "", "run that privileged"},
+		{"mounts that root may not make", private, false, true, "", "run that privileged"},
+		{"too many files", syscall.EMFILE, false, true, "", "too many open files"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			set, value, _ := strings.Cut(c.sysctl, "=")
+			err := whyForbidden(c.err, c.rootless, c.overlays, func(name string) string {
+				if name == set {
+					return value
+				}
+				return ""
+			})
+			assert.True(t, errors.Is(err, c.err) && strings.Contains(err.Error(), c.says), "%v, want %q", err, c.says)
+		})
 	}
+}
+
+func TestWhatRuntimesSayIsExplained(t *testing.T) {
+	e := &Engine{runtime: "/usr/bin/some-runtime"}
+	spec := engine.Spec{Image: "web", Entrypoint: "/tool"}
+	for said, want := range map[string]string{
+		`exec: "/tool": stat /tool: no such file or directory`:    `entrypoint "/tool" cannot be executed in image "web"`,
+		"executable file `/tool` not found: No such file":         `entrypoint "/tool" cannot be executed in image "web"`,
+		"open executable: Permission denied":                      `entrypoint "/tool" cannot be executed in image "web"`,
+		"exec container process `/tool`: Exec format error":       "is built for another platform",
+		"creating cgroup directory `/sys/fs/cgroup/x`: Read-only": "some-runtime cannot use this machine's control groups",
+		"something that no case is for":                           "some-runtime: run the container: something",
+	} {
+		err := e.explain(spec, &entrypoint.Failure{Doing: "run the container", Text: said, Runtime: true})
+		assert.True(t, strings.Contains(err.Error(), want) && strings.Contains(err.Error(), said), "%v, want %q", err, want)
+	}
+	for _, said := range []string{`exec: "/tool": mkdir /run/x: no space left on device`, "open executable: Too many open files in system"} {
+		err := e.explain(spec, &entrypoint.Failure{Doing: "run the container", Text: said, Runtime: true})
+		assert.True(t, !errors.As(err, new(*engine.SpecError)) && strings.HasPrefix(err.Error(), "some-runtime: ") &&
+			strings.Contains(err.Error(), said), "of a machine that lacks something it says %v", err)
+	}
+	own := &entrypoint.Failure{Doing: "find user", Text: "exec: it is none of the runtime's"}
+	err := e.explain(spec, own)
+	assert.True(t, errors.Is(err, own) && err.Error() == own.Error(), "%v", err)
 }

@@ -9,25 +9,23 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/deployster-go/deployster/internal/must"
 )
 
-// What is made and removed at any moment, also within one tick of the clock of the file
-// system, is seen by the next look.
+// What is made and removed at any moment, also within one tick of the clock of the file system, is seen by the next look.
 func TestAListingIsNeverOld(t *testing.T) {
 	d := runDir(t.TempDir())
 	var l listing
-	if ids, err := l.of(d); err != nil || len(ids) > 0 {
-		t.Errorf("before there is a directory: %v, %v", ids, err)
-	}
+	assert.Empty(t, must.Get(l.of(d))(t))
 	require.NoError(t, d.make())
 	var want []string
 	check := func(when string) {
-		t.Helper()
 		ids, err := l.of(d)
-		if got := slices.Sorted(slices.Values(ids)); err != nil || !slices.Equal(got, want) {
-			t.Fatalf("%s there are %v (%v), want %v", when, got, err, want)
-		}
+		got := slices.Sorted(slices.Values(ids))
+		require.True(t, err == nil && slices.Equal(got, want), "%s there are %v (%v), want %v", when, got, err, want)
 	}
 	check("at first")
 	for i := range 200 {
@@ -58,16 +56,12 @@ func TestAListingThatHasSettledIsRemembered(t *testing.T) {
 	require.NoError(t, os.Chtimes(d.records(), before, before))
 	var l listing
 	first, err := l.of(d)
-	if err != nil || !slices.Equal(first, []string{id}) {
-		t.Fatal(first, err)
-	}
-	if again, err := l.of(d); err != nil || &again[0] != &first[0] {
-		t.Errorf("it was read again: %v, %v", again, err)
-	}
+	require.True(t, err == nil && slices.Equal(first, []string{id}), "%v %v", first, err)
+	again, err := l.of(d)
+	assert.True(t, err == nil && &again[0] == &first[0], "it was read again: %v, %v", again, err)
 	for _, at := range []time.Time{time.Now(), before.Add(-time.Hour), time.Now().Add(time.Hour)} {
 		require.NoError(t, os.Chtimes(d.records(), at, at))
-		if again, err := l.of(d); err != nil || &again[0] == &first[0] {
-			t.Errorf("changed at %s, it was not read again: %v, %v", at, again, err)
-		}
+		again := must.Get(l.of(d))(t)
+		assert.True(t, &again[0] != &first[0], "changed at %s, it was not read again: %v", at, again)
 	}
 }

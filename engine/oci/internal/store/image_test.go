@@ -9,34 +9,39 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"log"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
+	"github.com/google/go-containerregistry/pkg/authn"
 	"github.com/google/go-containerregistry/pkg/name"
+	"github.com/google/go-containerregistry/pkg/registry"
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/empty"
 	"github.com/google/go-containerregistry/pkg/v1/mutate"
+	"github.com/google/go-containerregistry/pkg/v1/remote"
 	"github.com/google/go-containerregistry/pkg/v1/static"
 	"github.com/google/go-containerregistry/pkg/v1/tarball"
 	"github.com/google/go-containerregistry/pkg/v1/types"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/deployster-go/deployster/internal/must"
 )
 
 var amd64 = v1.Platform{OS: "linux", Architecture: "amd64"}
 
 func open(t testing.TB, dir string) *Store {
-	t.Helper()
-	s, err := Open(Options{Dir: dir, Platform: amd64, Rootless: os.Geteuid() != 0})
-	require.NoError(t, err)
-	return s
+	return must.Get(Open(Options{Dir: dir, Platform: amd64, Rootless: os.Geteuid() != 0}))(t)
 }
 
-// file is a regular file for a layer.
 func file(name, content string) tarEntry {
 	return tarEntry{Header: tar.Header{Typeflag: tar.TypeReg, Name: name, Mode: 0o644}, content: content}
 }
@@ -58,9 +63,7 @@ type tarEntry struct {
 	content string
 }
 
-// tarOf packs entries.
 func tarOf(t testing.TB, entries ...tarEntry) []byte {
-	t.Helper()
 	var packed bytes.Buffer
 	w := tar.NewWriter(&packed)
 	for _, entry := range entries {
@@ -69,15 +72,12 @@ func tarOf(t testing.TB, entries ...tarEntry) []byte {
 			entry.ModTime = time.Unix(1, 0)
 		}
 		require.NoError(t, w.WriteHeader(&entry.Header), "pack %.40q", entry.Name)
-		if _, err := io.WriteString(w, entry.content); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(io.WriteString(w, entry.content))(t)
 	}
 	require.NoError(t, w.Close())
 	return packed.Bytes()
 }
 
-// imageOf makes an image of layers, the lowest first, given as tars.
 func imageOf(t testing.TB, layers ...[]byte) v1.Image {
 	t.Helper()
 	var made []v1.Layer
@@ -108,18 +108,14 @@ func withConfig(t testing.TB, image v1.Image, change func(*v1.ConfigFile)) v1.Im
 	return image
 }
 
-// save packs an image as `docker save` does.
 func save(t testing.TB, ref string, image v1.Image) []byte {
-	t.Helper()
 	return saveAll(t, map[string]v1.Image{ref: image})
 }
 
 func saveAll(t testing.TB, images map[string]v1.Image) []byte {
-	t.Helper()
 	tags := map[name.Tag]v1.Image{}
 	for ref, image := range images {
-		tag, err := name.NewTag(ref)
-		require.NoError(t, err)
+		tag := must.Get(name.NewTag(ref))(t)
 		tags[tag] = image
 	}
 	var packed bytes.Buffer
@@ -128,25 +124,19 @@ func saveAll(t testing.TB, images map[string]v1.Image) []byte {
 }
 
 func load(t testing.TB, s *Store, packed []byte) Image {
-	t.Helper()
-	images, err := s.Load(t.Context(), bytes.NewReader(packed), nil)
-	require.NoError(t, err)
+	images := must.Get(s.Load(t.Context(), bytes.NewReader(packed), nil))(t)
 	require.Len(t, images, 1, "images were loaded")
 	return images[0]
 }
 
 // lease takes the layers of an image and gives them back at the end.
 func lease(t testing.TB, s *Store, id string) *Lease {
-	t.Helper()
-	held, err := s.Rootfs(t.Context(), id)
-	require.NoError(t, err)
+	held := must.Get(s.Rootfs(t.Context(), id))(t)
 	t.Cleanup(held.Release)
 	return held
 }
 
-// checkError wants an error that is target (nil: any) and says the texts.
 func checkError(t *testing.T, err, target error, texts ...string) {
-	t.Helper()
 	require.Error(t, err, "no error, want one that says %q", texts)
 	assert.False(t, target != nil && !errors.Is(err, target), "error %q is not %q", err, target)
 	for _, text := range texts {
@@ -154,15 +144,11 @@ func checkError(t *testing.T, err, target error, texts ...string) {
 	}
 }
 
-// checkEmpty wants a store without images, layers and leftovers.
 func checkEmpty(t *testing.T, s *Store) {
-	t.Helper()
-	images, err := s.List()
-	assert.True(t, err == nil && len(images) <= 0, "the store lists %v, %v; want nothing", images, err)
+	images := must.Get(s.List())(t)
+	assert.True(t, len(images) <= 0, "the store lists %v; want nothing", images)
 	for _, dir := range []string{"images", "layers/sha256", "tmp"} {
-		if left := namesIn(t, filepath.Join(s.dir, dir)); len(left) > 0 {
-			t.Errorf("%s holds %v, want nothing", dir, left)
-		}
+		assert.Empty(t, namesIn(t, filepath.Join(s.dir, dir)), "%s holds", dir)
 	}
 	for _, lock := range namesIn(t, filepath.Join(s.dir, "locks")) {
 		assert.Equal(t, "index", lock, "the lock")
@@ -170,9 +156,7 @@ func checkEmpty(t *testing.T, s *Store) {
 }
 
 func namesIn(t *testing.T, dir string) []string {
-	t.Helper()
-	entries, err := os.ReadDir(dir)
-	require.NoError(t, err)
+	entries := must.Get(os.ReadDir(dir))(t)
 	var names []string
 	for _, entry := range entries {
 		names = append(names, entry.Name())
@@ -180,8 +164,7 @@ func namesIn(t *testing.T, dir string) []string {
 	return names
 }
 
-// tree lists what is below a directory, one line each: path, type and content
-// or target, if there is one.
+// tree lists what is below a directory, one line each: path, type and content or target, if there is one.
 func tree(dir string) ([]string, error) {
 	var lines []string
 	err := filepath.WalkDir(dir, func(at string, entry fs.DirEntry, err error) error {
@@ -218,8 +201,130 @@ func tree(dir string) ([]string, error) {
 }
 
 func checkTree(t *testing.T, dir string, want ...string) {
-	t.Helper()
-	got, err := tree(dir)
-	require.NoError(t, err)
+	got := must.Get(tree(dir))(t)
 	assert.True(t, slices.Equal(got, want), "%s holds\n  %s\nwant\n  %s", dir, strings.Join(got, "\n  "), strings.Join(want, "\n  "))
+}
+
+// testRegistry is a registry on this machine, which asks for user and password if it has some.
+type testRegistry struct {
+	host, user, password string
+
+	mutex   sync.Mutex
+	asked   []string // paths
+	at      string   // part of the path of the answer that is changed
+	after   int      // its bytes after which it stalls
+	change  func([]byte) []byte
+	stalled chan struct{} // closed when it stalls
+	resume  chan struct{}
+}
+
+func serveRegistry(t *testing.T, user, password string) *testRegistry {
+	r := &testRegistry{user: user, password: password}
+	images := registry.New(registry.Logger(log.New(io.Discard, "", 0)))
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, request *http.Request) {
+		gotUser, gotPassword, _ := request.BasicAuth()
+		if gotUser != user || gotPassword != password {
+			w.Header().Set("WWW-Authenticate", `Basic realm="test"`)
+			http.Error(w, `{"errors":[{"code":"UNAUTHORIZED","message":"authentication required"}]}`, http.StatusUnauthorized)
+			return
+		}
+		r.mutex.Lock()
+		r.asked = append(r.asked, request.URL.Path)
+		hit := request.Method == http.MethodGet && r.at != "" && strings.Contains(request.URL.Path, r.at)
+		at := *r.settings()
+		r.mutex.Unlock()
+		if !hit {
+			images.ServeHTTP(w, request)
+			return
+		}
+		answer := httptest.NewRecorder()
+		images.ServeHTTP(answer, request)
+		for key, values := range answer.Header() {
+			w.Header()[key] = values
+		}
+		body := answer.Body.Bytes()
+		if at.change != nil {
+			body = at.change(body)
+			w.Header().Del("Content-Length")
+			w.WriteHeader(answer.Code)
+			_, _ = w.Write(body)
+			return
+		}
+		if at.after > 0 {
+			w.WriteHeader(answer.Code)
+			_, _ = w.Write(body[:at.after])
+			_ = http.NewResponseController(w).Flush()
+		}
+		close(at.stalled)
+		select {
+		case <-at.resume:
+		case <-request.Context().Done():
+		}
+	}))
+	t.Cleanup(server.Close)
+	r.host = strings.TrimPrefix(server.URL, "http://")
+	return r
+}
+
+// disturbance is what a registry does to an answer.
+type disturbance struct {
+	after           int
+	change          func([]byte) []byte
+	stalled, resume chan struct{}
+}
+
+func (r *testRegistry) settings() *disturbance {
+	return &disturbance{after: r.after, change: r.change, stalled: r.stalled, resume: r.resume}
+}
+
+// stall makes one answer stop after some bytes, and tells when it does.
+func (r *testRegistry) stall(at string, after int) <-chan struct{} {
+	r.mutex.Lock()
+	defer r.mutex.Unlock()
+	r.at, r.after, r.stalled, r.resume = at, after, make(chan struct{}), make(chan struct{})
+	return r.stalled
+}
+
+// goOn ends a stall, and lets what stalls now fail.
+func (r *testRegistry) goOn() {
+	r.mutex.Lock()
+	defer r.mutex.Unlock()
+	r.at = ""
+	close(r.resume)
+}
+
+func (r *testRegistry) alter(at string, change func([]byte) []byte) {
+	r.mutex.Lock()
+	defer r.mutex.Unlock()
+	r.at, r.change = at, change
+}
+
+// askedFor counts the requests with this in their path.
+func (r *testRegistry) askedFor(part string) int {
+	r.mutex.Lock()
+	defer r.mutex.Unlock()
+	n := 0
+	for _, path := range r.asked {
+		if strings.Contains(path, part) {
+			n++
+		}
+	}
+	return n
+}
+
+func (r *testRegistry) auth() remote.Option {
+	return remote.WithAuth(&authn.Basic{Username: r.user, Password: r.password})
+}
+
+func (r *testRegistry) push(t *testing.T, repository string, image v1.Image) (tag, digest string) {
+	ref := must.Get(name.NewTag(r.host + "/" + repository))(t)
+	require.NoError(t, remote.Write(ref, image, r.auth()), "push")
+	sum := must.Get(image.Digest())(t)
+	return ref.Name(), ref.Context().Name() + "@" + sum.String()
+}
+
+func (r *testRegistry) pushIndex(t *testing.T, repository string, index v1.ImageIndex) string {
+	ref := must.Get(name.NewTag(r.host + "/" + repository))(t)
+	require.NoError(t, remote.WriteIndex(ref, index, r.auth()), "push")
+	return ref.Name()
 }

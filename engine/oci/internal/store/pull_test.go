@@ -3,10 +3,13 @@
 package store
 
 import (
+	"archive/tar"
+	"bytes"
 	"context"
 	"encoding/base64"
 	"encoding/json"
 	"errors"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -22,6 +25,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/deployster-go/deployster/engine"
+	"github.com/deployster-go/deployster/internal/must"
 	"github.com/deployster-go/deployster/internal/waittest"
 )
 
@@ -31,15 +35,11 @@ func TestAPulledImageIsFoundByTagAndDigest(t *testing.T) {
 	tag, digest := registry.push(t, "team/web:1", image)
 	_, sum, _ := strings.Cut(digest, "@")
 	s := open(t, t.TempDir())
-	pulled, err := s.Pull(t.Context(), tag, nil)
-	require.NoError(t, err)
-	if pulled.Digest != sum || !slices.Equal(pulled.Names, []string{tag, digest}) || pulled.Size != 2 {
-		t.Errorf("pulled was %+v", pulled)
-	}
+	pulled := must.Get(s.Pull(t.Context(), tag, nil))(t)
+	assert.True(t, pulled.Digest == sum && slices.Equal(pulled.Names, []string{tag, digest}) && pulled.Size == 2, "pulled was %+v", pulled)
 	for _, ref := range []string{tag, digest, tag + "@" + sum, registry.host + "/team/web:other@" + sum} {
-		if found, err := s.Find(ref); err != nil || found.ID != pulled.ID || found.Digest != sum {
-			t.Errorf("%s is %s, %v; want %s", ref, found.ID, err, pulled.ID)
-		}
+		found := must.Get(s.Find(ref))(t)
+		assert.True(t, found.ID == pulled.ID && found.Digest == sum, "%s is %s; want %s", ref, found.ID, pulled.ID)
 	}
 	held := lease(t, s, pulled.ID)
 	checkTree(t, held.Layers[0], `b "2"`)
@@ -55,13 +55,9 @@ func TestOnlyMissingLayersArePulled(t *testing.T) {
 	s := open(t, t.TempDir())
 	load(t, s, save(t, "base", imageOf(t, low)))
 	ref, _ := registry.push(t, "web", imageOf(t, low, high))
-	if _, err := s.Pull(t.Context(), ref, nil); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(s.Pull(t.Context(), ref, nil))(t)
 	before := registry.askedFor(hashOf(low).Hex)
-	if _, err := s.Pull(t.Context(), ref, nil); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(s.Pull(t.Context(), ref, nil))(t)
 	assert.Equal(t, before, registry.askedFor(hashOf(low).Hex), "a layer that is there was asked for")
 }
 
@@ -77,21 +73,17 @@ func TestPullTakesTheVariantForThisPlatform(t *testing.T) {
 		variant(theirs, v1.Platform{OS: "unknown", Architecture: "unknown"}))
 	ref := registry.pushIndex(t, "web:1", index)
 	s := open(t, t.TempDir())
-	pulled, err := s.Pull(t.Context(), ref, nil)
-	require.NoError(t, err)
+	pulled := must.Get(s.Pull(t.Context(), ref, nil))(t)
 	checkTree(t, lease(t, s, pulled.ID).Layers[0], `a "amd64"`)
 
 	// As with Docker, what is pinned is the index, which is the same everywhere.
-	sum, err := index.Digest()
-	require.NoError(t, err)
+	sum := must.Get(index.Digest())(t)
 	assert.Equal(t, sum.String(), pulled.Digest, "its digest is %s, want %s", pulled.Digest, sum)
 	pinned := registry.host + "/web@" + sum.String()
-	if found, err := s.Find(pinned); err != nil || found.ID != pulled.ID {
-		t.Errorf("%s is %s, %v; want %s", pinned, found.ID, err, pulled.ID)
-	}
-	if again, err := s.Pull(t.Context(), pinned, nil); err != nil || again.ID != pulled.ID {
-		t.Errorf("pulled by digest was %s, %v; want %s", again.ID, err, pulled.ID)
-	}
+	found, err := s.Find(pinned)
+	assert.True(t, err == nil && found.ID == pulled.ID, "%s is %s, %v; want %s", pinned, found.ID, err, pulled.ID)
+	again, err := s.Pull(t.Context(), pinned, nil)
+	assert.True(t, err == nil && again.ID == pulled.ID, "pulled by digest was %s, %v; want %s", again.ID, err, pulled.ID)
 }
 
 func TestPullReportsProgress(t *testing.T) {
@@ -102,20 +94,15 @@ func TestPullReportsProgress(t *testing.T) {
 	s := open(t, t.TempDir())
 	load(t, s, save(t, "base", imageOf(t, layers[0])))
 	var reports []engine.Progress
-	if _, err := s.Pull(t.Context(), ref, func(p engine.Progress) { reports = append(reports, p) }); err != nil {
-		t.Fatal(err)
-	}
-	if reports[0] != (engine.Progress{Image: ref}) {
-		t.Errorf("the first report is %+v, want one that only names the image", reports[0])
-	}
+	must.Get(s.Pull(t.Context(), ref, func(p engine.Progress) { reports = append(reports, p) }))(t)
+	assert.True(t, reports[0] == (engine.Progress{Image: ref}),
+		"the first report is %+v, want one that only names the image", reports[0])
 	if last := reports[len(reports)-1]; last != (engine.Progress{Image: ref, Current: total, Total: total}) {
 		t.Errorf("the last report is %+v, want all %d bytes", last, total)
 	}
 	assert.True(t, len(reports) >= 5, "there are only %d reports", len(reports))
 	for i, p := range reports[1:] {
-		if p.Current <= reports[i].Current || p.Total != total {
-			t.Errorf("%+v comes after %+v", p, reports[i])
-		}
+		assert.True(t, p.Current > reports[i].Current && p.Total == total, "%+v comes after %+v", p, reports[i])
 	}
 }
 
@@ -147,20 +134,18 @@ func TestPullWithCredentials(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			dir := t.TempDir()
-			raw, err := json.Marshal(c.config)
-			require.NoError(t, err)
+			raw := must.Get(json.Marshal(c.config))(t)
 			require.NoError(t, os.WriteFile(filepath.Join(dir, "config.json"), raw, 0o600))
 			t.Setenv("DOCKER_CONFIG", dir)
 			s := open(t, t.TempDir())
-			_, err = s.Pull(t.Context(), ref, nil)
+			_, err := s.Pull(t.Context(), ref, nil)
 			if c.fails == nil {
 				require.NoError(t, err)
 				return
 			}
 			checkError(t, err, engine.ErrNoImage, c.fails...)
-			if strings.Contains(err.Error(), "wrong") || strings.Contains(err.Error(), "secret") {
-				t.Errorf("the error tells the password: %v", err)
-			}
+			require.NotContains(t, err.Error(), "wrong")
+			assert.NotContains(t, err.Error(), "secret", "the error tells the password: %v", err)
 			checkEmpty(t, s)
 		})
 	}
@@ -170,8 +155,7 @@ func TestPullFails(t *testing.T) {
 	content := tarOf(t, file("a", strings.Repeat("a", 5000)))
 	good := imageOf(t, content)
 	squeezed := imageWith(t, types.OCILayer, gzipped(t, content), content)
-	raw, err := good.RawConfigFile()
-	require.NoError(t, err)
+	raw := must.Get(good.RawConfigFile())(t)
 	for _, c := range []struct {
 		name   string
 		ref    string // of another image than web:tag
@@ -221,9 +205,8 @@ func TestPullFails(t *testing.T) {
 			_, err := s.Pull(t.Context(), ref, nil)
 			checkError(t, err, nil, append(c.says, ref)...)
 			assert.Equal(t, c.noSuch, errors.Is(err, engine.ErrNoImage), "%v; is it ErrNoImage: want %t", err, c.noSuch)
-			if _, err := s.Prune(t.Context(), func(Image) bool { return true }); err != nil {
-				t.Error(err)
-			}
+			_, err = s.Prune(t.Context(), func(Image) bool { return true })
+			assert.NoError(t, err)
 			checkEmpty(t, s)
 		})
 	}
@@ -240,7 +223,7 @@ func TestPullFails(t *testing.T) {
 			t.Errorf("whether there is such an image is not known: %v", err)
 		}
 	}
-	_, err = s.Pull(t.Context(), "Not A Reference", nil)
+	_, err := s.Pull(t.Context(), "Not A Reference", nil)
 	checkError(t, err, nil, "Not A Reference", "invalid reference")
 }
 
@@ -254,18 +237,13 @@ func TestPullingEndsWithItsContext(t *testing.T) {
 		s := open(t, t.TempDir())
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error)
-		go func() {
-			_, err := s.Pull(ctx, ref, nil)
-			done <- err
-		}()
+		go func() { _, err := s.Pull(ctx, ref, nil); done <- err }()
 		<-stalled
 		cancel()
 		err := <-done
 		checkError(t, err, context.Canceled, ref)
 		assert.True(t, !errors.Is(err, engine.ErrNoImage), "%v: a cancelled pull says nothing about the image", err)
-		if left := namesIn(t, filepath.Join(s.dir, "tmp")); len(left) > 0 {
-			t.Errorf("%v is left", left)
-		}
+		assert.Empty(t, namesIn(t, filepath.Join(s.dir, "tmp")))
 	}
 }
 
@@ -305,10 +283,7 @@ func TestALayerIsNotPrunedWhileItsImageIsPulled(t *testing.T) {
 	orphan := load(t, s, save(t, "base", imageOf(t, low))) // shares the layer, and will go
 	stalled := registry.stall(hashOf(high).Hex, 1000)
 	done := make(chan error)
-	go func() {
-		_, err := s.Pull(t.Context(), ref, nil)
-		done <- err
-	}()
+	go func() { _, err := s.Pull(t.Context(), ref, nil); done <- err }()
 	<-stalled
 	lowLock := s.layerLock(hashOf(low))
 	waittest.Until(t, func() bool {
@@ -319,13 +294,225 @@ func TestALayerIsNotPrunedWhileItsImageIsPulled(t *testing.T) {
 		return err == nil && held == nil
 	}, "the lower layer to be held")
 	result, err := s.Prune(t.Context(), nothing)
-	if err != nil || len(result.Images) != 1 || result.Images[0].ID != orphan.ID || result.Bytes != 0 {
-		t.Errorf("Prune removed %+v, %v; want only the name of what is shared", result, err)
-	}
+	assert.True(t, err == nil && len(result.Images) == 1 && result.Images[0].ID == orphan.ID &&
+		result.Bytes == 0, "Prune removed %+v, %v; want only the name of what is shared", result, err)
 	assert.True(t, exists(s.layerDir(hashOf(low))), "the layer is gone")
 	registry.goOn()
 	assert.Error(t, <-done, "the registry broke the connection and the image was pulled")
-	if _, err := s.Pull(t.Context(), ref, nil); err != nil {
-		t.Error(err)
+	_, err = s.Pull(t.Context(), ref, nil)
+	assert.NoError(t, err)
+}
+
+// rewrite changes the files of a tar; content nil leaves one out.
+func rewrite(t *testing.T, packed []byte, change func(name string, content []byte) []byte) []byte {
+	var entries []tarEntry
+	for r := tar.NewReader(bytes.NewReader(packed)); ; {
+		header, err := r.Next()
+		if errors.Is(err, io.EOF) {
+			return tarOf(t, entries...)
+		}
+		require.NoError(t, err)
+		if header.Typeflag == tar.TypeDir {
+			continue
+		}
+		content := must.Get(io.ReadAll(r))(t)
+		if content = change(header.Name, content); content != nil {
+			entries = append(entries, file(header.Name, string(content)))
+		}
 	}
+}
+
+func flip(content []byte) []byte {
+	content = slices.Clone(content)
+	content[len(content)/2] ^= 1
+	return content
+}
+
+func wrongChecksum(content []byte) []byte { content[len(content)-8] ^= 1; return content }
+
+func TestMistakenImagesAreRefusedAndLeaveNothing(t *testing.T) {
+	content := tarOf(t, file("a", strings.Repeat("a", 3000)))
+	good := imageOf(t, content)
+	whole := save(t, "web", good)
+	anyLayout := func(image v1.Image) []byte {
+		return tarOfDir(t, layoutOf(t, named(image, fullNameAnnotation, "web")))
+	}
+	isLayer := func(name string) bool { return strings.HasSuffix(name, ".tar") }
+	squeezed := imageWith(t, types.OCILayer, gzipped(t, content), content)
+	squeezedDigest := hashOf(gzipped(t, content))
+	const platform = `{"os":"linux","architecture":"amd64"}`
+	largest := platform + strings.Repeat(" ", maxDocument-len(platform))
+	large := withConfig(t, imageOf(t), func(config *v1.ConfigFile) { config.Author = strings.Repeat("a", maxDocument-1000) })
+	only := func(entries ...tarEntry) []byte { return tarOf(t, entries...) }
+	for _, c := range []struct {
+		name   string
+		packed []byte
+		says   []string
+	}{
+		{"nothing", nil, []string{"the tar is empty"}},
+		{"no tar", bytes.Repeat([]byte("noise"), 1000), []string{"it is not a tar", "docker save"}},
+		{"some other tar", only(file("README", "hello")), []string{"no images in it", "docker save", "OCI layout"}},
+		{"a very old one", only(file("repositories", "{}")), []string{"before 1.10", "save the image again"}},
+		{"damaged gzip", flip(gzipped(t, whole)), []string{"read"}},
+		{"gzip with a wrong checksum", wrongChecksum(gzipped(t, whole)), []string{"read the tar", "checksum"}},
+		{"truncated gzip", gzipped(t, whole)[:200], []string{"truncated", "save the image again"}},
+		{"no manifest.json in it", only(file("manifest.json", "[]")), []string{"no images in it"}},
+		{"a manifest.json of something else", only(file("manifest.json", `{"a":1}`)), []string{"manifest.json"}},
+		{"a missing configuration", rewrite(t, whole, func(name string, content []byte) []byte {
+			if strings.HasPrefix(name, "sha256:") {
+				return nil
+			}
+			return content
+		}), []string{"web:latest", "is missing", "save the image again"}},
+		{"a missing layer", rewrite(t, whole, func(name string, content []byte) []byte {
+			if isLayer(name) {
+				return nil
+			}
+			return content
+		}), []string{"web:latest", hashOf(content).String(), "is missing", "save the image again"}},
+		{"a damaged layer", rewrite(t, whole, func(name string, content []byte) []byte {
+			if isLayer(name) {
+				return flip(content)
+			}
+			return content
+		}), []string{"web:latest", hashOf(content).String(), "it is damaged", "its digest is " + hashOf(flip(content)).String()}},
+		{"links without end", only(file("manifest.json", `[{"Config":"c","Layers":[]}]`), symlink("c", "d"), symlink("d", "c")), []string{"too many links"}},
+		{"a name that is none", only(file("manifest.json", `[{"Config":"c","RepoTags":["No Name"],"Layers":[]}]`), file("c", "{}")), []string{"No Name", "invalid reference"}},
+		{"layers that the configuration lacks", only(file("manifest.json", `[{"Config":"c","Layers":["l"]}]`), file("c", "{}"), file("l", "")), []string{"1 layers", "0"}},
+		{"a layer without a digest", only(file("manifest.json", `[{"Config":"c","Layers":["l"]}]`), file("c", `{"rootfs":{"diff_ids":[null]}}`), file("l", "")), []string{"configuration", "cannot parse hash"}},
+		{"a layer with the digest of a path", only(file("manifest.json", `[{"Config":"c","Layers":["l"]}]`), file("c", `{"rootfs":{"diff_ids":["sha256:../../x"]}}`), file("l", "")), []string{"configuration"}},
+		{"a configuration without end", only(file("manifest.json", `[{"Config":"c","Layers":[]}]`), file("c", strings.Repeat(" ", maxDocument+1))), []string{"which is the limit"}},
+		{"images without end", only(file("manifest.json", "["+strings.Repeat("{},", maxImages)+"{}]")), []string{"1001 images", "1000 are the limit"}},
+		{"a layout of images without end", only(file("index.json", `{"manifests":[`+strings.Repeat("{},", maxImages)+"{}]}")), []string{"1001 images", "1000 are the limit"}},
+		{"configurations without end", only(file("manifest.json", "["+strings.Repeat(`{"Config":"c"},`, 8)+`{"Config":"c"}]`), file("c", largest)), []string{"configurations", "67108864 bytes, which is the limit"}},
+		{"a layout of configurations without end", rewrite(t, anyLayout(large), func(name string, content []byte) []byte {
+			if name != "index.json" {
+				return content
+			}
+			before, manifest, _ := strings.Cut(string(content), "[")
+			manifest, after, _ := strings.Cut(manifest, "]")
+			return []byte(before + "[" + strings.Repeat(manifest+",", 8) + manifest + "]" + after)
+		}), []string{"configurations", "67108864 bytes, which is the limit"}},
+		{"another platform", save(t, "web", forPlatform(t, good, arm64)), []string{"web:latest", "is for linux/arm64, this engine runs linux/amd64"}},
+		{"another system", save(t, "web", forPlatform(t, good, v1.Platform{OS: "windows", Architecture: "amd64"})), []string{"is for windows/amd64, this engine runs linux/amd64"}},
+		{"one image of two for another platform", saveAll(t, map[string]v1.Image{"web": good, "other": forPlatform(t, good, arm64)}), []string{"other", "is for linux/arm64"}},
+		{"a layout for other platforms", tarOfDir(t, layoutOf(t, variant(good, arm64), variant(good, v1.Platform{OS: "linux", Architecture: "s390x"}))), []string{"is for linux/arm64, linux/s390x, this engine runs linux/amd64"}},
+		{"a layout with nothing in it", tarOfDir(t, layoutOf(t)), []string{"no images in it"}},
+		{"a layout without a layer", rewrite(t, anyLayout(good), func(name string, in []byte) []byte {
+			if name == "blobs/sha256/"+hashOf(content).Hex {
+				return nil
+			}
+			return in
+		}), []string{"web", hashOf(content).String(), "is missing"}},
+		{"a layout with a damaged layer", rewrite(t, anyLayout(squeezed), func(name string, in []byte) []byte {
+			if name == "blobs/sha256/"+squeezedDigest.Hex {
+				return flip(in)
+			}
+			return in
+		}), []string{"web", squeezedDigest.String(), "it is damaged", "its digest is"}},
+		{"a layout with a truncated layer", rewrite(t, anyLayout(squeezed), func(name string, in []byte) []byte {
+			if name == "blobs/sha256/"+squeezedDigest.Hex {
+				return in[:len(in)/2]
+			}
+			return in
+		}), []string{"web", squeezedDigest.String(), "it is damaged", "its digest is"}},
+		{"a layout with a damaged manifest", rewrite(t, anyLayout(good), func(name string, in []byte) []byte {
+			if bytes.Contains(in, []byte(`"layers"`)) && strings.HasPrefix(name, "blobs/") {
+				return append(in, ' ')
+			}
+			return in
+		}), []string{"web", "it is damaged"}},
+		{"a layer that is not what the configuration says", anyLayout(imageWith(t, types.OCILayer, gzipped(t, content), []byte("other"))), []string{"web", "it is damaged", hashOf(content).String(), hashOf([]byte("other")).String()}},
+		{"a layer that is not allowed", anyLayout(imageOf(t, tarOf(t, hardLink("a", "../../b")))), []string{"web", hashOf(tarOf(t, hardLink("a", "../../b"))).String(), "no such file"}},
+		{"a layer that is no tar", anyLayout(imageOf(t, bytes.Repeat([]byte("noise"), 1000))), []string{"web", "its digest is right", "use another one"}},
+		{"a layer of another type", anyLayout(imageWith(t, "application/x-other", content, content)), []string{"web", `media type "application/x-other"`, "is not supported"}},
+		{"a layer that may not be distributed", anyLayout(imageWith(t, types.OCIRestrictedLayer, content, content)), []string{"web", "nondistributable", "is not supported"}},
+		{"something else in a layout", anyLayout(mutate.ConfigMediaType(good, "application/x-chart")), []string{"web", `"application/x-chart"`, "not a container image"}},
+		{"indexes in indexes", tarOfDir(t, layoutOf(t, nested(10, good))), []string{"indexes inside one another"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s := open(t, t.TempDir())
+			_, err := s.Load(t.Context(), bytes.NewReader(c.packed), nil)
+			checkError(t, err, nil, append(c.says, "load images")...)
+			checkEmpty(t, s)
+		})
+	}
+}
+
+func nested(depth int, image v1.Image) mutate.IndexAddendum {
+	add := mutate.IndexAddendum{Add: image}
+	for range depth {
+		add = mutate.IndexAddendum{Add: mutate.AppendManifests(empty.Index, add)}
+	}
+	return add
+}
+
+func TestATarThatEndsAnywhereIsWholeOrNothing(t *testing.T) {
+	image := imageOf(t, tarOf(t, file("a", "1")), tarOf(t, file("b", "2")))
+	for name, packed := range map[string][]byte{
+		"docker save": save(t, "web", image),
+		"a layout":    tarOfDir(t, layoutOf(t, named(image, fullNameAnnotation, "web"))),
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := open(t, t.TempDir())
+			for end := 0; end < len(packed); end += 256 {
+				images, err := s.Load(t.Context(), bytes.NewReader(packed[:end]), nil)
+				if err != nil {
+					checkEmpty(t, s)
+					continue
+				}
+				// The end of a tar says nothing that is needed.
+				require.True(t, len(images) == 1 && end >= len(packed)-2048, "%d of %d bytes gave %v", end, len(packed), images)
+				checkTree(t, lease(t, s, images[0].ID).Layers[0], `b "2"`)
+				return
+			}
+		})
+	}
+}
+
+func TestLoadPathNeedsAFileOrDirectory(t *testing.T) {
+	s := open(t, t.TempDir())
+	for path, says := range map[string]string{
+		filepath.Join(t.TempDir(), "missing"): "no such file",
+		"/dev/null":                           "neither a file nor a directory",
+		t.TempDir():                           "no images in it",
+	} {
+		_, err := s.LoadPath(t.Context(), path, nil)
+		checkError(t, err, nil, path, says)
+	}
+	checkEmpty(t, s)
+}
+
+func TestALayoutDoesNotLeadOutOfItsDirectory(t *testing.T) {
+	content := tarOf(t, file("a", "1"))
+	dir := layoutOf(t, named(imageOf(t, content), fullNameAnnotation, "web"))
+	outside := filepath.Join(t.TempDir(), "outside")
+	require.NoError(t, os.WriteFile(outside, content, 0o600))
+	blob := filepath.Join(dir, "blobs", "sha256", hashOf(content).Hex)
+	require.NoError(t, os.Remove(blob))
+	require.NoError(t, os.Symlink(outside, blob))
+	s := open(t, t.TempDir())
+	_, err := s.LoadPath(t.Context(), dir, nil)
+	checkError(t, err, nil, "escapes")
+	checkEmpty(t, s)
+}
+
+func TestALoadThatFailsLeavesOthersAlone(t *testing.T) {
+	s := open(t, t.TempDir())
+	interrupted := s.layerDir(hashOf([]byte("of a pull that will go on")))
+	require.NoError(t, makeDir(interrupted))
+	shared := tarOf(t, file("shared", "1"))
+	kept := load(t, s, save(t, "kept", imageOf(t, shared)))
+	bad := rewrite(t, save(t, "kept", imageOf(t, shared, tarOf(t, file("own", "1")))), func(name string, content []byte) []byte {
+		if bytes.Contains(content, []byte("own")) && strings.HasSuffix(name, ".tar") {
+			return flip(content)
+		}
+		return content
+	})
+	require.Error(t, must.Fail(s.Load(t.Context(), bytes.NewReader(bad), nil)), "a damaged image was loaded")
+	found := must.Get(s.Find("kept"))(t)
+	assert.Equal(t, kept.ID, found.ID, "kept is %s; want %s", found.ID, kept.ID)
+	checkTree(t, lease(t, s, kept.ID).Layers[0], `shared "1"`)
+	layers := namesIn(t, s.layersDir())
+	assert.True(t, len(layers) == 2 && exists(interrupted), "the layers are %v, want the shared one and that of the pull", layers)
 }

@@ -3,6 +3,7 @@
 package store
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"os"
@@ -14,11 +15,13 @@ import (
 
 	"github.com/distribution/reference"
 	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/google/go-containerregistry/pkg/v1/types"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
 	"github.com/deployster-go/deployster/engine"
+	"github.com/deployster-go/deployster/internal/must"
 )
 
 func TestAnImageIsFoundByItsNamesAndIDs(t *testing.T) {
@@ -26,8 +29,7 @@ func TestAnImageIsFoundByItsNamesAndIDs(t *testing.T) {
 	web := load(t, s, save(t, "web", imageOf(t, tarOf(t, file("web", "1")))))
 	other := load(t, s, save(t, "127.0.0.1:5000/team/web:2", imageOf(t, tarOf(t, file("other", "2")))))
 	digits := strings.TrimPrefix(web.ID, "sha256:")
-	named, err := reference.ParseNormalizedNamed("web")
-	require.NoError(t, err)
+	named := must.Get(reference.ParseNormalizedNamed("web"))(t)
 	registry := reference.Domain(named) // the default one
 	sum := "@sha256:" + strings.Repeat("0", 64)
 	for _, c := range []struct {
@@ -45,7 +47,6 @@ func TestAnImageIsFoundByItsNamesAndIDs(t *testing.T) {
 		{"sha256:" + digits[:12], web.ID},
 		{"127.0.0.1:5000/team/web:2", other.ID},
 		{other.ID, other.ID},
-
 		{"web:2", ""},
 		{"team/web", ""},
 		{"127.0.0.1:5000/team/web", ""},
@@ -87,9 +88,8 @@ func TestAnAmbiguousIDIsNotGuessed(t *testing.T) {
 
 	// A name comes first, as with Docker.
 	i.Names[mustKey(t, one.Hex[:62])] = two
-	if found, err := i.find(one.Hex[:62]); err != nil || found != two {
-		t.Errorf("found %s, %v; want %s", found, err, two)
-	}
+	found, err := i.find(one.Hex[:62])
+	assert.True(t, err == nil && found == two, "found %s, %v; want %s", found, err, two)
 }
 
 func TestWhatIsKnownAboutAnImage(t *testing.T) {
@@ -102,37 +102,28 @@ func TestWhatIsKnownAboutAnImage(t *testing.T) {
 	before := time.Now().Add(-time.Second)
 	load(t, s, save(t, "web:1", built))
 	load(t, s, save(t, "team/web:2", built))
-	image, err := s.Find("web:1")
-	require.NoError(t, err)
-	id, err := built.ConfigName()
-	require.NoError(t, err)
-	if image.ID != id.String() || image.Digest != "" || !slices.Equal(image.Names, []string{"team/web:2", "web:1"}) || image.Size != 8 {
-		t.Errorf("the image is %+v", image)
-	}
-	if !image.Created.Equal(created) || image.Used.Before(before) || !slices.Equal(image.Config.Config.Entrypoint, []string{"/a"}) {
-		t.Errorf("the image is %+v", image)
-	}
-	if listed, err := s.List(); err != nil || len(listed) != 1 || listed[0].ID != image.ID {
-		t.Errorf("the store lists %v, %v; want the one image", listed, err)
-	}
+	image := must.Get(s.Find("web:1"))(t)
+	assert.True(t, image.ID == must.Get(built.ConfigName())(t).String() && image.Digest == "" &&
+		slices.Equal(image.Names, []string{"team/web:2", "web:1"}) && image.Size == 8, "the image is %+v", image)
+	assert.True(t, image.Created.Equal(created) && !image.Used.Before(before) &&
+		slices.Equal(image.Config.Config.Entrypoint, []string{"/a"}), "the image is %+v", image)
+	listed, err := s.List()
+	assert.True(t, err == nil && len(listed) == 1 && listed[0].ID == image.ID, "the store lists %v, %v; want the one image", listed, err)
 
 	// What a caller does to it stays with the caller.
 	image.Config.Config.Entrypoint[0] = "/changed"
-	if again, err := s.Find("web:1"); err != nil || again.Config.Config.Entrypoint[0] != "/a" {
-		t.Errorf("found %+v, %v", again, err)
-	}
+	again, err := s.Find("web:1")
+	assert.True(t, err == nil && again.Config.Config.Entrypoint[0] == "/a", "found %+v, %v", again, err)
 }
 
 func TestANameMovesToTheImageLoadedLast(t *testing.T) {
 	s := open(t, t.TempDir())
 	first := load(t, s, save(t, "web", imageOf(t, tarOf(t, file("a", "1")))))
 	second := load(t, s, save(t, "web", imageOf(t, tarOf(t, file("a", "2")))))
-	if found, err := s.Find("web"); err != nil || found.ID != second.ID {
-		t.Errorf("web is %s, %v; want %s", found.ID, err, second.ID)
-	}
-	if found, err := s.Find(first.ID); err != nil || len(found.Names) != 0 {
-		t.Errorf("the first is %+v, %v; want it without a name", found, err)
-	}
+	found, err := s.Find("web")
+	assert.True(t, err == nil && found.ID == second.ID, "web is %s, %v; want %s", found.ID, err, second.ID)
+	found, err = s.Find(first.ID)
+	assert.True(t, err == nil && len(found.Names) == 0, "the first is %+v, %v; want it without a name", found, err)
 }
 
 func TestRootfsListsLayersTopmostFirst(t *testing.T) {
@@ -155,7 +146,6 @@ func TestRootfsListsLayersTopmostFirst(t *testing.T) {
 	held = lease(t, s, image.ID)
 	require.Len(t, held.Layers, 2, "the layers are %v, want two", held.Layers)
 	checkTree(t, held.Layers[0], `low ""`)
-
 	image = load(t, s, save(t, "nothing", imageOf(t)))
 	held = lease(t, s, image.ID)
 	require.Len(t, held.Layers, 1, "the layers are %v, want an empty one", held.Layers)
@@ -169,9 +159,8 @@ func TestRootfsNotesTheUse(t *testing.T) {
 	id, _ := v1.NewHash(image.ID)
 	require.NoError(t, os.Chtimes(s.imageLock(id), long, long))
 	lease(t, s, image.ID)
-	if found, err := s.Find("web"); err != nil || time.Since(found.Used) > time.Minute {
-		t.Errorf("used %v, %v; want just now", found.Used, err)
-	}
+	found := must.Get(s.Find("web"))(t)
+	assert.True(t, time.Since(found.Used) <= time.Minute, "used %v; want just now", found.Used)
 }
 
 func TestRootfsNeedsAnImageOfTheStore(t *testing.T) {
@@ -180,9 +169,7 @@ func TestRootfsNeedsAnImageOfTheStore(t *testing.T) {
 	_, err := s.Rootfs(t.Context(), missing)
 	checkError(t, err, engine.ErrNoImage, missing, "pull or load it")
 	for _, id := range []string{"", "web", "sha256:../../../../etc", "md5:00"} {
-		if _, err := s.Rootfs(t.Context(), id); err == nil {
-			t.Errorf("%q is an id", id)
-		}
+		assert.Error(t, must.Fail(s.Rootfs(t.Context(), id)), "%q is an id", id)
 	}
 	checkEmpty(t, s)
 }
@@ -209,17 +196,14 @@ func TestWhatTheStoreLostIsTold(t *testing.T) {
 			checkError(t, err, engine.ErrNoImage, append(c.says, "web")...)
 			_, err = s.Rootfs(t.Context(), image.ID)
 			checkError(t, err, engine.ErrNoImage, append(c.says, image.ID)...)
-			if images, err := s.List(); err != nil || len(images) != 1 || images[0].ID != image.ID {
-				t.Errorf("the store lists %v, %v; want also what is damaged", images, err)
-			}
-
+			images := must.Get(s.List())(t)
+			assert.True(t, len(images) == 1 && images[0].ID == image.ID, "the store lists %v; want also what is damaged", images)
 			load(t, s, packed)
 			checkTree(t, lease(t, s, image.ID).Layers[0], `a "1"`)
 		})
 	}
 }
 
-// A process that can open no more files does not know what the store has lost.
 func TestAProcessWithoutFilesHasLostNoImage(t *testing.T) {
 	dir := t.TempDir()
 	image := load(t, open(t, dir), save(t, "web", imageOf(t, tarOf(t, file("a", "1")))))
@@ -231,9 +215,8 @@ func TestAProcessWithoutFilesHasLostNoImage(t *testing.T) {
 	_, err := s.config(id)
 	require.NoError(t, unix.Setrlimit(unix.RLIMIT_NOFILE, &had))
 	assert.True(t, errors.Is(err, unix.EMFILE) && !errors.Is(err, engine.ErrNoImage), "it says %v", err)
-	if _, err := s.config(id); err != nil {
-		t.Error(err)
-	}
+	_, err = s.config(id)
+	assert.NoError(t, err)
 }
 
 func TestOpenRefusesWhatItCanNotUnderstand(t *testing.T) {
@@ -256,7 +239,6 @@ func TestOpenRefusesWhatItCanNotUnderstand(t *testing.T) {
 			checkError(t, err, nil, append(c.says, file)...)
 		})
 	}
-
 	_, err := Open(Options{Dir: "relative"})
 	checkError(t, err, nil, "relative", "absolute")
 	blocked := filepath.Join(t.TempDir(), "file")
@@ -309,8 +291,71 @@ func TestAnIndexDamagedLaterIsTold(t *testing.T) {
 }
 
 func mustKey(t *testing.T, ref string) string {
-	t.Helper()
-	named, err := reference.ParseNormalizedNamed(ref)
-	require.NoError(t, err)
+	named := must.Get(reference.ParseNormalizedNamed(ref))(t)
 	return nameKey(named)
+}
+
+// Run the fuzzers with -fuzzminimizetime 10x. Which code an input reaches differs from time to time here, and by
+// default Go spends a minute on making each new input smaller.
+
+// mostFuzzed bounds the inputs of fuzzers: what is longer takes longer, and says no more.
+const mostFuzzed = 32 << 10
+
+// scratch returns a directory for each execution of a fuzzer, in memory where there is such: on a disk, what an
+// execution waits for is the disk. What the last one left is removed first.
+func scratch(f *testing.F) func(t testing.TB) string {
+	parent := "/dev/shm"
+	if info, err := os.Stat(parent); err != nil || !info.IsDir() {
+		parent = ""
+	}
+	made := must.Get(os.MkdirTemp(parent, "deployster-fuzz-"))(f)
+	f.Cleanup(func() { _ = os.RemoveAll(made) })
+	directory := filepath.Join(made, "here")
+	return func(t testing.TB) string {
+		require.NoError(t, errors.Join(os.RemoveAll(directory), os.Mkdir(directory, 0o700)))
+		return directory
+	}
+}
+
+// add makes an input of a seed, if it is not too long for one.
+func add(f *testing.F, seed []byte) {
+	if len(seed) <= mostFuzzed {
+		f.Add(seed)
+	}
+}
+
+func FuzzLoad(f *testing.F) {
+	content := tarOf(f, file("a", "1"))
+	image := imageOf(f, content)
+	add(f, save(f, "web", image))
+	add(f, gzipped(f, save(f, "web", image)))
+	add(f, tarOfDir(f, layoutOf(f, named(image, fullNameAnnotation, "web"), variant(image, amd64))))
+	add(f, tarOfDir(f, layoutOf(f, named(imageWith(f, types.OCILayerZStd, zstandard(f, content), content), refNameAnnotation, "web:1"))))
+	directory := scratch(f)
+	f.Fuzz(func(t *testing.T, packed []byte) {
+		if len(packed) > mostFuzzed {
+			return
+		}
+		s := open(t, directory(t))
+		images, err := s.Load(t.Context(), bytes.NewReader(packed), nil)
+		if err != nil {
+			checkEmpty(t, s)
+		}
+		for _, image := range images {
+			lease(t, s, image.ID)
+		}
+	})
+}
+
+func FuzzUnpack(f *testing.F) {
+	for _, c := range hostileLayers {
+		add(f, tarOf(f, c.entries...))
+	}
+	directory := scratch(f)
+	f.Fuzz(func(t *testing.T, content []byte) {
+		if len(content) > mostFuzzed {
+			return
+		}
+		_, _ = unpackIn(t, directory(t), content, limits{bytes: 1 << 20, entries: 100, names: 1 << 16})
+	})
 }
