@@ -16,10 +16,16 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
+	"github.com/deployster-go/deployster/build"
+	buildrecord "github.com/deployster-go/deployster/build/record"
+	"github.com/deployster-go/deployster/control/builds"
+	"github.com/deployster-go/deployster/control/environments"
 	"github.com/deployster-go/deployster/control/pipelines"
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/deploylog/logtest"
 	"github.com/deployster-go/deployster/deploylog/sqlite"
+	"github.com/deployster-go/deployster/environment"
+	envrecord "github.com/deployster-go/deployster/environment/record"
 	"github.com/deployster-go/deployster/internal/must"
 	"github.com/deployster-go/deployster/internal/query/querytest"
 	"github.com/deployster-go/deployster/internal/ringtest"
@@ -375,4 +381,144 @@ func TestASchedulerDoesNotReadALongHistoryAgain(t *testing.T) {
 	again, now := begin()
 	assert.Zero(t, again, "events that are read again")
 	assert.Equal(t, head, now)
+}
+
+// anyWorker has room for everything.
+type anyWorker struct{}
+
+func (anyWorker) Worker(buildrecord.Place) string { return "w" }
+
+func (anyWorker) Resume(build.Task) bool { return false }
+
+// groupsBuilt writes groups of so many jobs, each of which uses the one before it or fails.
+func groupsBuilt(tb testing.TB, log deploylog.Log, groups, jobs int) {
+	s, now := build.New(buildrecord.Entity), snapshotNoon
+	seq, batch := int64(0), []deploylog.Event{}
+	flush := func() {
+		require.NoError(tb, must.Fail(log.Append(tb.Context(), batch...)))
+		batch = batch[:0]
+	}
+	write := func(events ...deploylog.Event) {
+		for _, e := range events {
+			seq++
+			e.Seq, e.CreatedAt = seq, now
+			s.Apply(e)
+			batch = append(batch, e)
+		}
+		if len(batch) > 5000 {
+			flush()
+		}
+	}
+	for range groups {
+		c := build.Submit{Triggered: buildrecord.Triggered{Name: "base", NoReuse: true}, Places: []buildrecord.Place{{Platform: "linux/amd64"}}}
+		for i := range jobs {
+			spec := buildrecord.JobSpec{Package: fmt.Sprint("package", i), Inputs: fmt.Sprintf("sha256:%064x", i)}
+			if i%2 == 1 {
+				spec.Uses = []buildrecord.Use{{Package: fmt.Sprint("package", i-1), Job: i}}
+			}
+			c.Jobs = append(c.Jobs, spec)
+		}
+		events := must.Get(s.Propose(c, now))(tb)
+		write(events...)
+		for {
+			now = now.Add(time.Second)
+			var events []deploylog.Event
+			var tasks []build.Task
+			for step := range s.Decide(now, anyWorker{}) {
+				if events = append(events, step.Events...); step.Kind == build.Dispatch {
+					tasks = append(tasks, step.Task)
+				}
+			}
+			if len(events) == 0 {
+				break
+			}
+			write(events...)
+			for _, t := range tasks {
+				r := build.Result{Finished: &buildrecord.Finished{
+					Artifact: fmt.Sprintf("sha256:%064x", t.Job), Engine: "docker 20.10.24", Image: fmt.Sprintf("sha256:%064x", 7), Took: time.Second, Size: 100, Files: 1,
+					Provenance: fmt.Sprintf("%064x", t.Job), Log: fmt.Sprintf(".deployster/builds/%s/%d.1.log", t.Group, t.Job), LogBytes: 1000,
+				}}
+				if t.Job%50 == 1 {
+					r = build.Result{Failed: &buildrecord.Failed{Cause: "exited with 1", Exit: 1, Output: []string{"it is wrong"}}}
+				}
+				write(s.Ended(t, r, now)...)
+			}
+		}
+	}
+	flush()
+}
+
+// buildAnswers are all that is known of the build groups of a log.
+func buildAnswers(tb testing.TB, log deploylog.Log, until int64) (all []any, b *Builds) {
+	b = NewBuilds(log, func() time.Time { return snapshotNoon.Add(time.Hour) })
+	require.NoError(tb, b.Follow(tb.Context(), until))
+	status := must.Get(b.BuildStatus("base", nil))(tb)
+	summary, jobs, err := b.Jobs("base-1")
+	require.NoError(tb, err)
+	why := must.Get(b.Explain(buildrecord.Group(b.Current()[0]), nil, false))(tb)
+	return []any{b.Head(), b.last, b.Groups(), status, summary, jobs, why}, b
+}
+
+func TestALongHistoryOfBuildGroupsIsNotReadAgain(t *testing.T) {
+	dir := t.TempDir()
+	groupsBuilt(t, openFile(t, dir), 3, 800)
+	readOnce(t, dir, func(log deploylog.Log, until int64) []any {
+		answers, _ := buildAnswers(t, log, until)
+		return answers
+	}, func(log deploylog.Log) ([]deploylog.Event, error) {
+		return builds.New(log, time.Now).Command(t.Context(), build.Retry{Group: "base-3"})
+	})
+}
+
+func BenchmarkBuildsOfALongLog(b *testing.B) {
+	log := openFile(b, b.TempDir()).Log
+	groupsBuilt(b, log, 100, 721)
+	compare(b, log, func(log deploylog.Log) int64 {
+		all := NewBuilds(log, time.Now)
+		require.NoError(b, all.Follow(b.Context(), 0))
+		require.NoError(b, must.Fail(all.BuildStatus("base", nil)))
+		return all.Head()
+	})
+}
+
+// environmentAnswers are all that is known of the environments of a log.
+func environmentAnswers(tb testing.TB, log deploylog.Log, until int64) (all []any, e *Environments) {
+	e = NewEnvironments(log, func() time.Time { return snapshotNoon.Add(12 * time.Hour) })
+	require.NoError(tb, e.Follow(tb.Context(), until))
+	status := must.Get(e.Status())(tb)
+	why := must.Get(e.Explain(envrecord.Target(querytest.Environment), "", false))(tb)
+	revision := must.Get(e.Revision(querytest.Environment, 0))(tb)
+	return []any{e.Head(), e.last, e.List(""), status, why, revision, e.Orphans("")}, e
+}
+
+func TestALongHistoryOfEnvironmentsIsNotReadAgain(t *testing.T) {
+	dir := t.TempDir()
+	large(t, openFile(t, dir), 20, 20)
+	readOnce(t, dir, func(log deploylog.Log, until int64) []any {
+		answers, _ := environmentAnswers(t, log, until)
+		return answers
+	}, func(log deploylog.Log) ([]deploylog.Event, error) {
+		return environments.New(log, time.Now).Command(t.Context(), querytest.Environment, environment.CordonHosts{Hosts: []string{"web-h1"}, By: "alice"})
+	})
+}
+
+// One state that cannot be read again has the log read instead.
+func TestASnapshotThatCannotBeReadIsNone(t *testing.T) {
+	log := openFile(t, t.TempDir())
+	large(t, log, 8, 14)
+	want, _ := environmentAnswers(t, log, 0)
+	for name, data := range map[string]string{"": `{}`, "restored": `[]`} {
+		bad := &snapshots{log, map[string]deploylog.Snapshot{"environments": {Seq: 3, Events: []deploylog.Event{{Seq: 3, Target: envrecord.Target(querytest.Environment), Name: name, Data: []byte(data)}}}}}
+		got, _ := environmentAnswers(t, bad, 0)
+		assert.Equal(t, want, got, "with %q", data)
+	}
+}
+
+func BenchmarkEnvironmentsOfALongLog(b *testing.B) {
+	log := openFile(b, b.TempDir()).Log
+	large(b, log, 50, 50)
+	compare(b, log, func(log deploylog.Log) int64 {
+		_, e := environmentAnswers(b, log, 0)
+		return e.Head()
+	})
 }
