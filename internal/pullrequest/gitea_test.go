@@ -319,3 +319,12 @@ func TestARealGiteaHasOnePullRequestForAStage(t *testing.T) {
 	_, err := g.client.Propose(t.Context(), g.place, wanted("6"), may)
 	require.ErrorContains(t, err, "token")
 }
+
+// The protection of a branch says why it refuses a push.
+func TestARealGiteaSaysWhyItRefuses(t *testing.T) {
+	g := newGitea(t)
+	g.api(http.MethodPost, "/repos/acme/deploy/branch_protections", map[string]any{"rule_name": "deployster/**", "enable_push": false}, nil)
+	_, err := g.client.Propose(t.Context(), g.place, wanted("2"), may)
+	require.ErrorContains(t, err, "the server refused the push (pre-receive hook declined): ")
+	require.ErrorContains(t, err, "Not allowed to push to protected branch "+branch)
+}

@@ -246,7 +246,7 @@ func TestAServerThatRefusesAPushSaysWhy(t *testing.T) {
 	said := "the server refused the push (pre-receive hook declined): "
 	for words, want := range map[string]string{
 		"refs may not be made here": said + "refs may not be made here",
-		"error: GH006: Protected branch update failed for refs/heads/x.\n\nerror: Commits must have verified signatures.": said +
+		"error: GH006: Protected branch update failed for refs/heads/x.\nerror: \nerror: Commits must have verified signatures.": said +
 			"error: GH006: Protected branch update failed for refs/heads/x. / error: Commits must have verified signatures.",
 		"=====\n\x1b[31mno\x1b[0m\n=====":                     said + "[31mno [0m",
 		"checking 1%\rchecking 99%\ndone: " + forgetest.Token: said + "checking 99% / done: (token)",

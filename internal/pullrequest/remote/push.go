@@ -136,7 +136,7 @@ func spoken(said string) string {
 		line = strings.TrimRight(line, "\r\n \t")
 		line = phrase.Plain(line[strings.LastIndexByte(line, '\r')+1:])
 		line = strings.Join(strings.Fields(line), " ")
-		if strings.ContainsFunc(line, func(r rune) bool { return unicode.IsLetter(r) || unicode.IsDigit(r) }) {
+		if strings.ContainsFunc(line, func(r rune) bool { return unicode.IsLetter(r) || unicode.IsDigit(r) }) && line != "error:" {
 			lines = append(lines, line)
 		}
 	}
