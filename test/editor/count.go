@@ -22,6 +22,7 @@ type row struct{ values, minimal, wrong, refused int }
 type count struct {
 	all              bool
 	files, templates int            // templates are those that no reader reads before they are filled in
+	skipped          int            // values of files that have very many
 	unread           map[string]int // other files that cannot be read, by the reason
 	rows             map[string]*row
 	refusals         map[string]int // by the reason
@@ -54,6 +55,13 @@ func (c *count) directory(dir string) error {
 	})
 }
 
+// Each edit takes as long as its file is, so of a file with very many values some are edited, spread
+// over the file.
+const (
+	mostOfFile = 200
+	mostBytes  = 1 << 20 // of all edits of a file
+)
+
 // file edits the values of a file, one at a time.
 func (c *count) file(name string, file []byte) {
 	c.files++
@@ -71,6 +79,15 @@ func (c *count) file(name string, file []byte) {
 		return
 	case len(values) == 0:
 		return
+	}
+	most := max(1, min(mostOfFile, mostBytes/len(file)))
+	if every := (len(values) + most - 1) / most; every > 1 {
+		var some []scalar
+		for i := 0; i < len(values); i += every {
+			some = append(some, values[i])
+		}
+		c.skipped += len(values) - len(some)
+		values = some
 	}
 	before := readAll(file)
 	for _, v := range values {
@@ -100,7 +117,7 @@ func (c *count) file(name string, file []byte) {
 }
 
 var (
-	quoted  = regexp.MustCompile(`"[^"]*"|&\S+|\*\S+`)
+	quoted  = regexp.MustCompile(`"(?:\\.|[^"\\])*"|&\S+|\*\S+`)
 	numbers = regexp.MustCompile(`[0-9]+`)
 )
 
@@ -127,7 +144,7 @@ func (c *count) print(to io.Writer) {
 	}
 	fmt.Fprintf(w, "all\t%d\t%d\t%d\t%d\n", total.values, total.minimal, total.wrong, total.refused)
 	_ = w.Flush()
-	fmt.Fprintf(to, "\n%d files, of which %d are templates\n", c.files, c.templates)
+	fmt.Fprintf(to, "\n%d files, of which %d are templates; %d values are left out, of large files\n", c.files, c.templates, c.skipped)
 	printReasons(to, "not read because", c.unread)
 	printReasons(to, "refused because", c.refusals)
 	for _, failure := range c.failures {

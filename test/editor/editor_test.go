@@ -47,7 +47,7 @@ tag         2       2        0      0
 version     1       0        0      1
 all         5       4        0      1
 
-4 files, of which 1 are templates
+4 files, of which 1 are templates; 0 values are left out, of large files
 
 not read because:
      1  it is neither YAML nor JSON

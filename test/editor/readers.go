@@ -62,6 +62,10 @@ func (all readings) differs(after []byte, v scalar, to string) string {
 		if before == nil || v.document >= len(before) || readers[i].name == "sigs.k8s.io/yaml" && v.document > 0 {
 			continue
 		}
+		was, ok := at(before[v.document], v.steps)
+		if !ok {
+			continue // this reader reads a key as something else, such as on as true
+		}
 		name := readers[i].name
 		read, err := readers[i].read(after)
 		if err != nil || len(read) != len(before) {
@@ -70,10 +74,6 @@ func (all readings) differs(after []byte, v scalar, to string) string {
 		now, ok := at(read[v.document], v.steps)
 		if !ok || now != to {
 			return fmt.Sprintf("%s reads %v (%T), not %s", name, now, now, to)
-		}
-		was, ok := at(before[v.document], v.steps)
-		if !ok {
-			continue // the reader reads this part as something else, such as a key that is a number
 		}
 		put(read[v.document], v.steps, was)
 		if !reflect.DeepEqual(before, read) {
