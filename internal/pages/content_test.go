@@ -134,7 +134,7 @@ func hostilePaths() []string {
 	return []string{
 		"/", "/?q=" + url.QueryEscape(markup), "/environments/" + name, "/environments/" + name + "?state=" + name + "&host=" + name, "/environments/" + name + "?host=" + url.QueryEscape("<script>"),
 		"/environments/" + name + "?state=all", "/environments/" + name + "/diff?before=1&after=2", "/pipelines/web/diff?after=r2&before=" + url.QueryEscape(markup),
-		"/environments/" + name + "/diff?after=9", "/pipelines/web", "/pipelines/shop", "/pipelines/" + name, "/approvals", "/runs", "/runs?target=" + name, "/runs/" + run, "/runs/" + name,
+		"/environments/" + name + "/diff?after=9", "/pipelines/web", "/pipelines/shop", "/pipelines/" + name, "/trace", "/trace?revision=r2", "/trace?revision=" + url.QueryEscape(markup) + "&pipeline=" + url.QueryEscape(markup), "/approvals", "/runs", "/runs?target=" + name, "/runs/" + run, "/runs/" + name,
 		"/builds", "/builds/packages-1", "/builds/packages-1/1", "/builds/packages-1/2", "/builds/packages-1/" + name, "/builds/" + name, "/log", "/log?target=" + name + "&event=" + name + "&deployment=" + name, "/log?after=0", "/" + name, "/sign-in?next=/" + name,
 	}
 }
@@ -159,7 +159,7 @@ func TestEverythingIsText(t *testing.T) {
 	for path, want := range map[string]string{
 		"/pipelines/web": "&lt;script&gt;alert(1)&lt;/script&gt;", "/pipelines/shop": "The line is stopped since", "/environments/" + url.PathEscape(markup): "1 waiting",
 		"/runs/" + url.PathEscape("run-"+markup): "create file index.html with mode 0644", "/builds/packages-1": "job 1", "/": `<a href="/pipelines/shop">`, "/log?event=run-failed": "red",
-		"/environments/" + url.PathEscape(markup) + "/diff?after=2": "web.yaml", "/pipelines/web/diff?after=r2&before=r3": "They do not differ",
+		"/environments/" + url.PathEscape(markup) + "/diff?after=2": "web.yaml", "/pipelines/web/diff?after=r2&before=r3": "They do not differ", "/trace?revision=none": "there is no revision",
 	} {
 		b.shows(http.StatusOK, want, path)
 	}

@@ -107,6 +107,9 @@ func (p *Pages) functions() template.FuncMap {
 		"diffpath": func(of, after string) string {
 			return of + "/diff?" + url.Values{"after": {after}}.Encode()
 		},
+		"tracepath": func(revision, pipeline string) string {
+			return "/trace?" + url.Values{"revision": {revision}, "pipeline": {pipeline}}.Encode()
+		},
 		"ms":    func(ms float64) string { return phrase.Took(time.Duration(ms * float64(time.Millisecond))) },
 		"word":  word,
 		"short": short,

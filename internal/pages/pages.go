@@ -91,6 +91,7 @@ func New(o Options) (*Pages, error) {
 	p.show("/pipelines/{name}", "pipeline", p.pipeline)
 	p.show("/environments/{name}/diff", "diff", p.environmentDiff)
 	p.show("/pipelines/{name}/diff", "diff", p.pipelineDiff)
+	p.list("/trace", "trace", p.trace)
 	p.list("/runs", "runs", p.runs)
 	p.list("/runs/{id}", "run", p.run)
 	p.show("/builds", "builds", p.groups)

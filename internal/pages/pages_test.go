@@ -37,7 +37,7 @@ import (
 
 // paths are those of all pages, of a log that querytest has made.
 var paths = []string{
-	"/", "/pipelines/gateway", "/pipelines/gateway?at=1500", "/approvals", "/approvals?at=1500", "/runs", "/builds",
+	"/", "/pipelines/gateway", "/pipelines/gateway?at=1500", "/trace", "/trace?revision=r10&pipeline=gateway", "/approvals", "/approvals?at=1500", "/runs", "/builds",
 	"/log", "/log?at=700&target=stage/", "/log?after=700", "/log?event=stage-approved", "/log?deployment=nothing",
 	"/environments/shop%2Fprod", "/environments/shop%2Fprod/diff?before=1&after=13", "/environments/shop%2Fprod?state=all&from=5", "/environments/shop%2Fprod?host=web-h1&at=2600",
 }
@@ -119,7 +119,7 @@ func TestLinksLeadToWhatTheySay(t *testing.T) {
 	b := s.signedIn(identity.Viewer)
 	understood := map[string][]string{
 		"log": {"at", "after", "target", "event", "deployment"}, "runs": {"at", "target"}, "environments": {"at", "state", "host", "from", "before", "after"},
-		"pipelines": {"at", "before", "after"}, "builds": {"at", "state", "from"}, "approvals": {"at"}, "": {"at", "q"},
+		"pipelines": {"at", "before", "after"}, "builds": {"at", "state", "from"}, "approvals": {"at"}, "trace": {"at", "revision", "pipeline"}, "": {"at", "q"},
 	}
 	seen := map[string]bool{}
 	links := func(path string) (all []string) {
