@@ -109,7 +109,7 @@ func (s *story) comesTo(revision string) {
 	kubetest.Until(s, revision+" has come to all stages", func() (string, bool) {
 		said := s.deployster("log", "list", "--all")
 		for line := range strings.Lines(said) {
-			if strings.Contains(line, "promotion-run-finished") && strings.Contains(line, "revision "+revision) {
+			if strings.Contains(line, "promotion-run-finished") && strings.Contains(line, "revision "+revision[:min(len(revision), 12)]) {
 				return "", true
 			}
 		}
