@@ -12,8 +12,7 @@ import (
 	"github.com/deployster-go/deployster/environment/tasks"
 )
 
-// wide is an environment of so many hosts, with all that was begun on them and has
-// not ended.
+// wide is an environment of so many hosts, with all that was begun on them and has not ended.
 type wide struct {
 	state *State
 	names []string
@@ -23,8 +22,7 @@ type wide struct {
 	work  []tasks.Step
 }
 
-// newWide is one whose first revision is active. A quarter of its hosts may be
-// without a task at once.
+// newWide is one whose first revision is active. A quarter of its hosts may be without a task at once.
 func newWide(hosts int) *wide {
 	w := &wide{state: New("p"), now: time.Date(2017, 9, 6, 11, 47, 23, 0, time.UTC), busy: map[string]bool{}}
 	for i := range hosts {
@@ -52,7 +50,6 @@ func (w *wide) append(events []deploylog.Event) {
 	}
 }
 
-// update deploys another revision.
 func (w *wide) update() {
 	base := len(w.state.revisions)
 	d := *w.state.revisions[base-1].Definition
@@ -108,8 +105,7 @@ func (w *wide) rollout(hands int, all bool) (ended int) {
 	return ended
 }
 
-// side runs a benchmark of so many hosts, and tells how its cost compares to that
-// of the fewest.
+// side runs a benchmark of so many hosts, and tells how its cost compares to that of the fewest.
 func side(b *testing.B, unit string, run func(b *testing.B, hosts int) (each float64)) {
 	first := 0.0
 	for _, hosts := range []int{100, 1_000, 10_000} {
@@ -161,9 +157,8 @@ func BenchmarkDeployment(b *testing.B) {
 	})
 }
 
-// Whole rollouts: the end of each step is applied, and what is new decided. That
-// must not cost more the more hosts there are, but only the more hands are busy,
-// whose hosts are passed over.
+// Whole rollouts: the end of each step is applied, and what is new decided. That must not cost more the more hosts
+// there are, but only the more hands are busy, whose hosts are passed over.
 func BenchmarkChangedHost(b *testing.B) {
 	for _, hands := range []int{16, 1_000} {
 		b.Run(fmt.Sprintf("hands=%d", hands), func(b *testing.B) {

@@ -16,6 +16,7 @@ import (
 	"github.com/deployster-go/deployster/environment/report"
 	"github.com/deployster-go/deployster/environment/tasks"
 	"github.com/deployster-go/deployster/internal/budget"
+	"github.com/deployster-go/deployster/internal/must"
 )
 
 // The rules of rollouts are those of the simulation (simulation_test.go). Here is what it does not
@@ -45,15 +46,12 @@ func TestTheSeedsFirstDeployment(t *testing.T) {
 func TestOfTwoUpdatesAtOnceOneWinsAndTheOtherIsTold(t *testing.T) {
 	w := newWorld(t)
 	w.propose(Create{Definition: defined(nil)})
-	first, err := w.state.Propose(Update{Base: 1, Definition: defined(image("log-daemon:2")), By: "bob@host"}, w.now)
-	require.NoError(t, err)
-	second, err := w.state.Propose(Update{Base: 1, Definition: defined(image("log-daemon:3")), By: "carol@host"}, w.now)
-	require.NoError(t, err)
+	first := must.Get(w.state.Propose(Update{Base: 1, Definition: defined(image("log-daemon:2")), By: "bob@host"}, w.now))(t)
+	second := must.Get(w.state.Propose(Update{Base: 1, Definition: defined(image("log-daemon:3")), By: "carol@host"}, w.now))(t)
 	second[0].Data = first[0].Data
 	assert.Equal(t, first, second, "the log would take both")
 	w.append(first...)
-	_, err = w.state.Propose(Update{Base: 1, Definition: defined(image("log-daemon:3"))}, w.now)
-	assert.ErrorIs(t, err, ErrStale)
+	assert.ErrorIs(t, must.Fail(w.state.Propose(Update{Base: 1, Definition: defined(image("log-daemon:3"))}, w.now)), ErrStale)
 	w.refuses(Update{Base: 7, Definition: defined(nil)}, UnknownRevision)
 }
 
@@ -87,8 +85,7 @@ func TestTheMinimumIsNeverBrokenByRounding(t *testing.T) {
 	}
 }
 
-// What is unavailable is rounded down, and what is over up; but never so that nothing could
-// be replaced any more.
+// What is unavailable is rounded down, and what is over up; but never so that nothing could be replaced any more.
 func TestHostsAreCountedAsKubernetesDoes(t *testing.T) {
 	for _, test := range []struct {
 		most                          *budget.Budget
@@ -122,8 +119,7 @@ func TestADeploymentSaysHowManyHostsMayBeDown(t *testing.T) {
 	w.explains(2, "h3", reason.MaxOver)
 }
 
-// What a rollback is allowed in an emergency must not be allowed for as long as its
-// revision is active.
+// What a rollback is allowed in an emergency must not be allowed for as long as its revision is active.
 func TestAConfigurationOfADeploymentEndsWithIt(t *testing.T) {
 	w := deployed(t, 5, nil)
 	w.update(image("log-daemon:2"), hostNames(5))
@@ -275,8 +271,7 @@ func TestWhatFormerVersionsRestartedKeepsItsNumber(t *testing.T) {
 	w := deployed(t, 1, none)
 	d := *w.state.Revisions()[0].Definition
 	d.InstanceGroup.MaxLeaving = most(7)
-	events, err := w.state.Propose(Update{Base: 1, Definition: &d}, w.now)
-	require.NoError(t, err)
+	events := must.Get(w.state.Propose(Update{Base: 1, Definition: &d}, w.now))(t)
 	old := record.Read(events[0].Data)
 	require.Equal(t, 1, old.Task)
 	old.Task = 0
@@ -316,7 +311,6 @@ func TestManyAreAdoptedInParts(t *testing.T) {
 	assert.Equal(t, 2*maxAdopted+1, w.times(record.TaskAdopted))
 }
 
-// What is told of very many hosts does not fit into one event.
 func TestManyHostsAreToldInParts(t *testing.T) {
 	names := make([]string, 10_000)
 	zones := map[string]string{}
@@ -346,7 +340,6 @@ func TestADeploymentBeginsOnAllItsHostsHoweverManyTheyAre(t *testing.T) {
 	}
 	w := newWorld(t)
 	wants := func(names []string) {
-		t.Helper()
 		var desired []string
 		for _, h := range w.state.Report().Hosts {
 			if h.Desired {
@@ -369,7 +362,6 @@ func TestADeploymentBeginsOnAllItsHostsHoweverManyTheyAre(t *testing.T) {
 	assert.Greater(t, w.state.attempts[record.HostsChanged], 1)
 }
 
-// checking yields what may be done by who has checked only some hosts.
 func (w *world) checking(hosts ...string) (all []tasks.Step) {
 	can := Can{Disrupt: true, Checked: func(host string) bool { return slices.Contains(hosts, host) }}
 	for range 10 {

@@ -1,6 +1,9 @@
 package environment
 
 import (
+	"errors"
+	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -15,6 +18,7 @@ import (
 	"github.com/deployster-go/deployster/environment/record"
 	"github.com/deployster-go/deployster/environment/report"
 	"github.com/deployster-go/deployster/environment/tasks"
+	"github.com/deployster-go/deployster/internal/must"
 	"github.com/deployster-go/deployster/internal/refusal"
 )
 
@@ -27,7 +31,6 @@ func TestDeletingTwiceIsDeletingOnce(t *testing.T) {
 	w.done("terminate 1 h2")
 	w.nothing(Delete{TerminateTasks: true})
 	w.nothing(Delete{})
-
 	w = newWorld(t)
 	w.refuses(Delete{}, UnknownEnvironment)
 	w.propose(Create{Definition: defined(nil)})
@@ -43,7 +46,6 @@ func TestTheTasksOfADeletedEnvironmentCannotBeTerminated(t *testing.T) {
 	assert.Equal(t, report.DeploymentFinished, w.state.Deployments()[0].Status)
 	w.nothing(Delete{})
 	w.refuses(Delete{TerminateTasks: true}, TasksUnmanaged)
-
 	w = deployed(t, 2, nil)
 	w.propose(Delete{TerminateTasks: true})
 	w.done("terminate 1 h1")
@@ -54,7 +56,6 @@ func TestTheTasksOfADeletedEnvironmentCannotBeTerminated(t *testing.T) {
 	w.propose(Deploy{Revision: 2, Hosts: hostNames(1)})
 	w.propose(Delete{})
 	assert.Equal(t, "the environment was deleted", w.state.Deployments()[2].Cause, "what had not finished")
-
 	w = deployed(t, 2, nil)
 	w.propose(Delete{TerminateTasks: true})
 	w.done("terminate 1 h1")
@@ -81,7 +82,6 @@ func TestAStuckDeletionEndsWithoutItsTasks(t *testing.T) {
 
 // orphaned wants these tasks to be left, by target without what all have.
 func (w *world) orphaned(want ...string) {
-	w.Helper()
 	var got []string
 	for _, o := range w.state.Orphans() {
 		got = append(got, strings.TrimPrefix(o.Target, "task/SomeEnvironment/Prod/"))
@@ -168,9 +168,7 @@ func TestWhatWasDeletedExistsAgainWithItsTasks(t *testing.T) {
 	w.refuses(Adopt{Revision: 2, Hosts: hostNames(1)}, OthersWouldLeave) // of a mistaken inventory
 	w.state.inventory = "mine"
 	w.refuses(Adopt{Revision: 2, Hosts: hostNames(4), Inventory: "other"}, OtherInventory)
-	r, err := w.state.LastDeployed()
-	require.NoError(t, err)
-	require.Equal(t, 2, r.Number)
+	require.Equal(t, 2, must.Get(w.state.LastDeployed())(t).Number)
 	w.propose(Adopt{Revision: 2, Hosts: hostNames(4), By: "alice@host"})
 	w.orphaned()
 	w.table(`SomeEnvironment/Prod:1 Undeploying 0 1
@@ -213,7 +211,6 @@ func TestWhatAnotherEnvironmentLeftIsTakenOver(t *testing.T) {
 func TestWhatIsTakenOverIsNotLeftAnyMore(t *testing.T) {
 	to := AdoptFrom{From: "SomeEnvironment/Prod", Inventory: "mine"}
 	wantRefused := func(s *State, code refusal.Code) {
-		t.Helper()
 		var refused *refusal.Error
 		require.ErrorAs(t, s.CheckLeft(to), &refused)
 		assert.Equal(t, code, refused.Code)
@@ -262,4 +259,78 @@ func TestAnAdoptionThatCannotProceedIsRefused(t *testing.T) {
 	w.sees(1, "h1", tasks.Healthy, "")
 	w.sees(1, "h2", tasks.Healthy, "")
 	w.can("terminate 1 h1")
+}
+
+// outcome is how all tasks are, and what may be done now and later.
+func (w *world) outcome() (all []string) {
+	for _, h := range w.state.hosts {
+		for _, t := range h.Tasks {
+			all = append(all, fmt.Sprintf("%s: %d is %s, attempt %d for %s, failed %d times: %s", h.Name, t.Revision, t.Status, t.Attempt, t.Deployment, t.Failures, t.Cause))
+		}
+	}
+	for range 3 {
+		for _, s := range w.steps() {
+			all = append(all, fmt.Sprintf("%s: %s %d, attempt %d for %s", s.Host, s.Kind, s.Revision, s.Attempt, s.Deployment))
+		}
+		w.after(time.Minute)
+	}
+	return all
+}
+
+// A controller may judge how a step ended before it has read a command that is already
+// in the log. That leads where it leads when the step has ended right before the command.
+func TestAResultThatIsJudgedBeforeACommandIsReadIsRightAllTheSame(t *testing.T) {
+	begins := map[string]func(*world) tasks.Step{
+		"terminating": func(w *world) tasks.Step { return w.begin("terminate 1 h1") },
+		"starting":    func(w *world) tasks.Step { w.done("terminate 1 h1"); return w.begin("start 2 h1") },
+		"confirming": func(w *world) tasks.Step {
+			w.replaced(1, 2, "h1")
+			w.after(10 * time.Minute)
+			return w.begin("confirm 2 h1")
+		},
+	}
+	back := Rollback{Revision: 1, Hosts: hostNames(5)}
+	commands := map[string][]Command{
+		"pause":    {Pause{By: "ann"}},
+		"rollback": {back},
+		"next":     {Update{Base: 2, Definition: defined(image("3"))}, Deploy{Revision: 3, Hosts: hostNames(5)}},
+		"again":    {back, Deploy{Revision: 2, Hosts: hostNames(5)}},
+		"delete":   {Delete{TerminateTasks: true}},
+		"leave":    {Delete{}},
+	}
+	run := func(t *testing.T, begin func(*world) tasks.Step, given []Command, cause error, healthy time.Duration, late bool) []string {
+		w := deployed(t, 5, nil)
+		w.update(func(d *definition.Definition) {
+			image("2")(d)
+			d.Deployment.MinHealthyTime = definition.Duration(healthy)
+		}, hostNames(5))
+		s := begin(w)
+		other := &world{T: t, state: New(w.state.Name()), events: slices.Clone(w.events), now: w.now, unique: maps.Clone(w.unique)}
+		other.anew()
+		for _, c := range given {
+			other.propose(c) // which it reads at once
+		}
+		commanded := other.events[len(w.events):]
+		ended := w.state.Completed(s, tasks.ProbeResult{Health: tasks.Healthy}, cause)
+		if late {
+			w.append(slices.Concat(commanded, ended)...)
+		} else {
+			w.append(slices.Concat(ended, commanded)...)
+		}
+		return w.outcome()
+	}
+	for step, begin := range begins {
+		for command, given := range commands {
+			for _, cause := range []error{nil, errors.New("no route")} {
+				for _, healthy := range []time.Duration{0, time.Minute} {
+					if step == "confirming" && healthy == 0 {
+						continue
+					}
+					t.Run(fmt.Sprintf("%s, %s, %v, %s", step, command, cause, healthy), func(t *testing.T) {
+						assert.Equal(t, run(t, begin, given, cause, healthy, false), run(t, begin, given, cause, healthy, true))
+					})
+				}
+			}
+		}
+	}
 }

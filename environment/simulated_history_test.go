@@ -45,7 +45,6 @@ func (n *naive) note(s *simulation, e deploylog.Event) {
 	}
 }
 
-// define takes note of a revision.
 func (n *naive) define(e deploylog.Event, d *definition.Definition) {
 	n.revisions = append(n.revisions, d)
 	if e.Name == record.EnvironmentCreated {
@@ -60,7 +59,6 @@ func (n *naive) define(e deploylog.Event, d *definition.Definition) {
 	}
 }
 
-// configured is the configuration of a deployment of a revision that is started.
 func (n *naive) configured(p record.Payload, revision int) definition.Configuration {
 	c := p.Change.Apply(n.revisions[revision-1].Deployment)
 	if p.Kind == record.ByRollback || len(p.Only) > 0 {
@@ -145,7 +143,6 @@ func (n *naive) find(s *simulation, was *inForce) {
 	clear(n.left)
 }
 
-// noteOrphan takes note of what ends after the environment was deleted.
 func (n *naive) noteOrphan(e deploylog.Event, at place) {
 	if e.Name == record.TaskTerminated {
 		delete(n.left, at)
@@ -243,8 +240,7 @@ func (n *naive) allRestarted(s *simulation) {
 	}
 }
 
-// noteCordons takes note of hosts that are left alone, or not any more: then all that has to
-// be in time has its time anew.
+// noteCordons takes note of hosts that are left alone, or not any more: then all that has to be in time has its time anew.
 func (n *naive) noteCordons(e deploylog.Event, p record.Payload) {
 	for _, name := range *p.Hosts {
 		if e.Name == record.HostsCordoned {
@@ -275,7 +271,6 @@ func (n *naive) startsWith(s *simulation, was *inForce, hosts []string) {
 	}
 }
 
-// noteHosts takes note of hosts that come and go, or that are kept.
 func (n *naive) noteHosts(s *simulation, e deploylog.Event, p record.Payload) {
 	defer n.waits(e.CreatedAt)
 	if e.Name == record.HostsHeld {
@@ -351,7 +346,6 @@ func (n *naive) lets(leaving []string, back bool) (lost []string, ok bool) {
 	return lost, 2*len(lost) <= all || len(lost) == 1 && all > 1
 }
 
-// confirm lets the hosts go.
 func (s *simulation) confirm() {
 	s.command(ConfirmHosts{Hosts: s.selected(s.told.Query()), Known: func(host string) bool { return s.machine(host).in }, By: "alice@host"})
 }
@@ -426,8 +420,7 @@ func (n *naive) noteTask(s *simulation, e deploylog.Event, at place) {
 	}
 }
 
-// noteAdopted wants a task to be adopted only where it is healthy and what the revision
-// in force wants.
+// noteAdopted wants a task to be adopted only where it is healthy and what the revision in force wants.
 func (n *naive) noteAdopted(s *simulation, e deploylog.Event, t *naiveTask, at place) {
 	f := n.force
 	if e.Deployment != f.id || at.revision != f.task || !n.adopts(n.host(at.host)) || record.Read(e.Data).From != t.of {
@@ -436,7 +429,6 @@ func (n *naive) noteAdopted(s *simulation, e deploylog.Event, t *naiveTask, at p
 	t.of = f.revision
 }
 
-// noteLate wants a task to be late when it is, and but once.
 func (n *naive) noteLate(s *simulation, h *naiveHost, at place) {
 	if due := n.lateAt(h); due.IsZero() || due.After(s.now) || at.revision != n.force.task {
 		s.fail("the task on %s is late too early, or again: it was first started at %s", at.host, h.tasks[at.revision].first)
@@ -444,8 +436,4 @@ func (n *naive) noteLate(s *simulation, h *naiveHost, at place) {
 	n.force.late[at] = true
 }
 
-// number is the revision of an event.
-func number(e deploylog.Event) int {
-	n, _ := strconv.Atoi(e.Revision)
-	return n
-}
+func number(e deploylog.Event) int { n, _ := strconv.Atoi(e.Revision); return n }

@@ -12,9 +12,8 @@ import (
 	"github.com/deployster-go/deployster/environment/tasks"
 )
 
-// naive is an environment as the seed sees it: what is on the hosts according to
-// the log, from which all is found anew at each question. It shares nothing with
-// the machine but what events say, and is what that is measured against.
+// naive is an environment as the seed sees it: what is on the hosts according to the log, from which all is found anew
+// at each question. It shares nothing with the machine but what events say, and is what that is measured against.
 type naive struct {
 	revisions []*definition.Definition
 	tasks     []int // of each revision the first since the creation that has the same task, which is how its tasks are known
@@ -38,7 +37,6 @@ type naive struct {
 	past      map[int]bool    // those that were deployed and gave way to another; true until that has ended
 }
 
-// inForce is a deployment.
 type inForce struct {
 	step                           int       // steps that are over
 	stepAt                         time.Time // when the present one was done; zero while it is not
@@ -77,26 +75,24 @@ type naiveHost struct {
 }
 
 type naiveTask struct {
-	made     int64 // event with which it was started, the last time
-	of       int   // revision that has it
-	status   report.TaskStatus
-	vain     bool   // it was tried in vain to terminate it
-	failures int    // in a row
-	blamed   string // deployment of the last
-	rests    time.Time
-	since    time.Time
-	drifted  time.Time // the last time
-	healthy  time.Time
-	firstBy  string // deployment that started it, at first then
-	first    time.Time
+	made         int64 // event with which it was started, the last time
+	of           int   // revision that has it
+	status       report.TaskStatus
+	vain         bool   // it was tried in vain to terminate it
+	failures     int    // in a row
+	blamed       string // deployment of the last
+	rests, since time.Time
+	drifted      time.Time // the last time
+	healthy      time.Time
+	firstBy      string // deployment that started it, at first then
+	first        time.Time
 }
 
 func newNaive() *naive {
 	return &naive{hosts: map[string]*naiveHost{}, cordons: map[string]bool{}, bad: map[int]bool{}, past: map[int]bool{}, left: map[place]bool{}}
 }
 
-// lastGood is the revision to which people go back who name none; 0 is none, also
-// while the environment is going back.
+// lastGood is the revision to which people go back who name none; 0 is none, also while the environment is going back.
 func (n *naive) lastGood(wanted func(revision int) bool) (last int) {
 	if n.force != nil && n.force.kind == record.ByRollback && !n.force.reached {
 		return 0
@@ -135,7 +131,6 @@ func (n *naive) host(name string) *naiveHost {
 	return n.hosts[name]
 }
 
-// there are the hosts that are not lost.
 func (n *naive) there(such func(*naiveHost) bool) (all []*naiveHost) {
 	for _, name := range n.names {
 		if h := n.hosts[name]; !h.lost && such(h) {
@@ -145,13 +140,8 @@ func (n *naive) there(such func(*naiveHost) bool) (all []*naiveHost) {
 	return all
 }
 
-func (n *naive) wanted() int {
-	return len(n.there(func(h *naiveHost) bool { return h.wanted }))
-}
-
-func (n *naive) up() int {
-	return len(n.there(func(h *naiveHost) bool { return h.ups() > 0 }))
-}
+func (n *naive) wanted() int { return len(n.there(func(h *naiveHost) bool { return h.wanted })) }
+func (n *naive) up() int     { return len(n.there(func(h *naiveHost) bool { return h.ups() > 0 })) }
 
 // serve is how many hosts that are to have a task have one that is up.
 func (n *naive) serve() int {
@@ -196,7 +186,6 @@ func (n *naive) doubled() int {
 	return len(n.there(func(h *naiveHost) bool { return len(h.tasks) > 1 }))
 }
 
-// mine is the task of the revision in force, where there is to be one.
 func (n *naive) mine(h *naiveHost) *naiveTask {
 	if !h.wanted {
 		return nil
@@ -213,7 +202,6 @@ func (n *naive) outdated(h *naiveHost, t *naiveTask) bool {
 	return t != nil && f.kind == record.ByRestart && !f.reached && t.made < f.seq && (f.only == nil || slices.Contains(f.only, h.name))
 }
 
-// failed are the hosts that count against max_failed.
 func (n *naive) failed() []*naiveHost {
 	return n.there(func(h *naiveHost) bool {
 		t := n.mine(h)
@@ -241,9 +229,8 @@ type todo struct {
 
 func (t todo) String() string { return fmt.Sprintf("%s %d", t.kind, t.revision) }
 
-// next is found by the rules of the seed: old tasks leave first, those of no use
-// before others, but of Surge one stays until the new one is healthy. Then the new
-// one comes.
+// next is found by the rules of the seed: old tasks leave first, those of no use before others, but of Surge one stays
+// until the new one is healthy. Then the new one comes.
 func (n *naive) next(h *naiveHost) todo {
 	do := n.nextHere(h)
 	if h.spared || h.absent && do.kind == tasks.Start && n.mine(h).up() {
@@ -255,7 +242,6 @@ func (n *naive) next(h *naiveHost) todo {
 	return do
 }
 
-// nextHere is that of a host where something may be done.
 func (n *naive) nextHere(h *naiveHost) todo {
 	if n.cordoned(h) {
 		return n.nextOfCordoned(h)
@@ -303,7 +289,6 @@ func (n *naive) nextOfCordoned(h *naiveHost) todo {
 	return do
 }
 
-// old are the revisions whose tasks are not to be on a host.
 func (n *naive) old(h *naiveHost) (old []int) {
 	mine := n.mine(h)
 	for _, r := range sortedKeys(h.tasks) {
@@ -329,7 +314,6 @@ func (n *naive) leaving(h *naiveHost) (leave []int, awaits bool) {
 	return slices.DeleteFunc(leave, lost), awaits
 }
 
-// end ends the task that is of the least use.
 func (n *naive) end(h *naiveHost, leave []int) todo {
 	r := slices.MinFunc(leave, func(a, b int) int { return 2*(n.use(h.tasks[a])/3-n.use(h.tasks[b])/3) + sign(a-b) })
 	t := h.tasks[r]
@@ -376,7 +360,6 @@ func (n *naive) bring(h *naiveHost) todo {
 	}
 }
 
-// use is how much a task is of use: 3 is counted on, 2 and 1 may be, 0 is not.
 func (n *naive) use(t *naiveTask) int {
 	switch {
 	case t.up():
@@ -391,8 +374,7 @@ func (n *naive) use(t *naiveTask) int {
 
 func sign(i int) int { return min(1, max(-1, i)) }
 
-// unsettled reports whether a deployment has not finished because of a host. The
-// repair of drift is no part of it.
+// unsettled reports whether a deployment has not finished because of a host. The repair of drift is no part of it.
 func (n *naive) unsettled(h *naiveHost) bool {
 	do := n.next(h)
 	if n.cordoned(h) {
@@ -401,8 +383,7 @@ func (n *naive) unsettled(h *naiveHost) bool {
 	return do.kind != "" && (do.kind != tasks.Start || !n.mine(h).up())
 }
 
-// adopts reports whether a healthy task is that of the revision in force, and is not said
-// to be.
+// adopts reports whether a healthy task is that of the revision in force, and is not said to be.
 func (n *naive) adopts(h *naiveHost) bool {
 	mine := n.mine(h)
 	return mine.up() && mine.of != n.force.revision
@@ -448,7 +429,6 @@ func (n *naive) dueOfProgress(now time.Time, seen bool) string {
 	return ""
 }
 
-// stuckAt is when the deployment is stuck, zero is never.
 func (n *naive) stuckAt() time.Time {
 	f := n.force
 	if f.reached || f.paused || f.stuck || f.waits || n.awaitsHosts() || n.awaitsTest() {
@@ -464,7 +444,6 @@ func (n *naive) stuckAt() time.Time {
 	return f.progress.Add(time.Duration(f.configuration.ProgressDeadline))
 }
 
-// lateAt is when a host's task is late, zero is never.
 func (n *naive) lateAt(h *naiveHost) time.Time {
 	f, t := n.force, n.mine(h)
 	if t == nil || h.absent || t.up() || n.cordoned(h) || t.firstBy != f.id || f.paused || f.reached || f.late[place{h.name, f.task}] {

@@ -110,7 +110,6 @@ func (s *simulation) deploy(revision int) {
 	}
 }
 
-// rollback goes back to a revision; 0 is the last good one.
 func (s *simulation) rollback(revision int) {
 	meant := revision == 0
 	if meant {
@@ -272,7 +271,6 @@ func (s *simulation) troubles() {
 	}
 }
 
-// trouble happens to a task.
 func (s *simulation) trouble(m *machine) {
 	for _, revision := range sortedKeys(m.tasks) {
 		switch now := m.tasks[revision]; {
@@ -290,8 +288,7 @@ func (s *simulation) trouble(m *machine) {
 	s.hint(m)
 }
 
-// hint tells the controller that something may have happened on a host; often it
-// does not arrive.
+// hint tells the controller that something may have happened on a host; often it does not arrive.
 func (s *simulation) hint(m *machine) {
 	if c := s.control; c != nil && s.chance(0.4) {
 		s.after(s.between(0, time.Second), func() { c.hinted(m.name) })
@@ -334,7 +331,6 @@ func (s *simulation) takeOver(revision int) bool {
 	return true
 }
 
-// noteTakenOver takes note of tasks of which nobody knows yet how they are.
 func (n *naive) noteTakenOver(p record.Payload) {
 	for _, name := range *p.Hosts {
 		n.host(name).tasks[n.force.task] = &naiveTask{of: n.force.revision, status: report.TaskLost}

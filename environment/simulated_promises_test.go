@@ -99,7 +99,6 @@ func (n *naive) may(now time.Time, can Can) (may choices) {
 	return may
 }
 
-// take takes a step from the choices and the rooms, and reports whether it was there.
 func (may choices) take(step tasks.Step, room *[hosts.Classes]int) (found bool) {
 	for class := range hosts.Classes {
 		if do, ok := may[class][step.Host]; ok && do.kind == step.Kind && do.revision == step.Revision && room[class] > 0 {
@@ -116,7 +115,6 @@ func (may choices) take(step tasks.Step, room *[hosts.Classes]int) (found bool) 
 	return found
 }
 
-// rooms are how many hosts of each class may be worked on.
 func (n *naive) rooms(can Can) (room [hosts.Classes]int) {
 	const all = 1 << 30
 	room[hosts.Free] = all
@@ -135,7 +133,6 @@ func (n *naive) rooms(can Can) (room [hosts.Classes]int) {
 	return room
 }
 
-// begins wants the promises to be kept by what begins.
 func (n *naive) begins(s *simulation, step tasks.Step) {
 	h := n.host(step.Host)
 	for _, w := range s.works {
@@ -160,7 +157,6 @@ func (n *naive) begins(s *simulation, step tasks.Step) {
 	}
 }
 
-// keepsUnchanged wants no healthy task to be taken when nothing of the task has changed.
 func (n *naive) keepsUnchanged(s *simulation, step tasks.Step) {
 	f, h := n.force, n.host(step.Host)
 	t := h.tasks[step.Revision]
@@ -192,8 +188,7 @@ func (n *naive) keepsMinimum(s *simulation, step tasks.Step) {
 	}
 }
 
-// sparesCordoned wants nothing to be done on a cordoned host but to look, and to end tasks
-// where it is drained.
+// sparesCordoned wants nothing to be done on a cordoned host but to look, and to end tasks where it is drained.
 func (n *naive) sparesCordoned(s *simulation, host string, kind tasks.Kind) {
 	drain, cordoned := n.cordons[host]
 	if cordoned && n.force.kind != record.ByDelete && kind != tasks.Confirm && (kind != tasks.Terminate || !drain) {
@@ -201,8 +196,6 @@ func (n *naive) sparesCordoned(s *simulation, host string, kind tasks.Kind) {
 	}
 }
 
-// sparesBelievedDead wants enough hosts to be healthy without a task that is
-// believed dead and is not.
 func (n *naive) sparesBelievedDead(s *simulation, step tasks.Step) {
 	f, h := n.force, n.host(step.Host)
 	t := h.tasks[step.Revision]
@@ -213,8 +206,7 @@ func (n *naive) sparesBelievedDead(s *simulation, step tasks.Step) {
 	}
 }
 
-// keepsToMethod wants a task to be started beside another only by Surge, and on no
-// more hosts than may have two.
+// keepsToMethod wants a task to be started beside another only by Surge, and on no more hosts than may have two.
 func (n *naive) keepsToMethod(s *simulation, step tasks.Step) {
 	f, h := n.force, n.host(step.Host)
 	t := h.tasks[step.Revision]
@@ -229,8 +221,7 @@ func (n *naive) keepsToMethod(s *simulation, step tasks.Step) {
 	}
 }
 
-// reallyUp is how many hosts but one really have a healthy task that nobody is
-// about to stop.
+// reallyUp is how many hosts but one really have a healthy task that nobody is about to stop.
 func (s *simulation) reallyUp(but string) (n int) {
 	for _, m := range s.hosts {
 		if m.name == but || s.naive.hosts[m.name] == nil || s.naive.hosts[m.name].lost {
@@ -303,7 +294,6 @@ func (n *naive) keeps(s *simulation) {
 	}
 }
 
-// reports wants a report to tell what is on the hosts.
 func (n *naive) reports(s *simulation, r report.Report) {
 	n.reportsRows(s, r)
 	if n.force == nil {
@@ -343,7 +333,6 @@ func (n *naive) reportsRows(s *simulation, r report.Report) {
 	}
 }
 
-// pastStatus is that of a revision that is not in force.
 func (n *naive) pastStatus(revision, current int) report.RevisionStatus {
 	going, was := n.past[revision]
 	switch going = going || current > 0; {
@@ -395,7 +384,6 @@ func explains(s *State, now time.Time, steps []tasks.Step) error {
 	return nil
 }
 
-// has reports whether a host has such a task of a revision.
 func (h *naiveHost) has(revision int, such func(*naiveTask) bool) bool {
 	for _, t := range h.tasks {
 		if t.of == revision && such(t) {
@@ -406,11 +394,8 @@ func (h *naiveHost) has(revision int, such func(*naiveTask) bool) bool {
 }
 
 func (t *naiveTask) there() bool { return t != nil }
+func same(a, b any) bool         { return reflect.DeepEqual(a, b) }
 
-// same compares what must be equal.
-func same(a, b any) bool { return reflect.DeepEqual(a, b) }
-
-// texts are what steps are, in short.
 func texts(steps []tasks.Step) (all []string) {
 	for _, step := range steps {
 		if step.Kind != tasks.Record {

@@ -59,7 +59,6 @@ func (n *naive) mostBegun() (most int) {
 	return most
 }
 
-// beginning reports whether the deployment is at work on a host, or was.
 func (n *naive) beginning(h *naiveHost) bool {
 	t := n.mine(h)
 	return h.wanted && (t.up() || t != nil && t.blamed == n.force.id || h.begun || n.force.taken[h.name] && h.ups() == 0)
@@ -68,9 +67,7 @@ func (n *naive) beginning(h *naiveHost) bool {
 func (n *naive) begun() []*naiveHost { return n.there(n.beginning) }
 
 // bounded reports whether something counts for the step.
-func (n *naive) bounded(h *naiveHost, do todo) bool {
-	return n.stepped() && n.enters(h, do)
-}
+func (n *naive) bounded(h *naiveHost, do todo) bool { return n.stepped() && n.enters(h, do) }
 
 // enters reports whether the deployment begins its work on a host with something.
 func (n *naive) enters(h *naiveHost, do todo) bool {
@@ -92,7 +89,6 @@ func (n *naive) losesStep(e deploylog.Event) {
 	}
 }
 
-// mayBegin is how many more hosts the step lets begin.
 func (n *naive) mayBegin() int {
 	if !n.stepped() {
 		return 1 << 30
@@ -100,8 +96,7 @@ func (n *naive) mayBegin() int {
 	return n.mostBegun() - len(n.begun())
 }
 
-// stepIsDone reports whether enough hosts are begun, and are as they are to be, but for some
-// failures; and others are left.
+// stepIsDone reports whether enough hosts are begun, and are as they are to be, but for some failures; and others are left.
 func (n *naive) stepIsDone() bool {
 	if n.allWell() {
 		return n.testsLeft() > 0 || n.force.verify.done
@@ -121,12 +116,8 @@ func (n *naive) stepIsDone() bool {
 	return failed <= may && n.mayBegin() <= 0 && len(others) > 0 && n.runs()
 }
 
-func (n *naive) isCordoned(h *naiveHost) bool {
-	_, is := n.cordons[h.name]
-	return is
-}
+func (n *naive) isCordoned(h *naiveHost) bool { _, is := n.cordons[h.name]; return is }
 
-// dueStep is what is to be recorded of the steps.
 func (n *naive) dueStep(now time.Time, seen bool) string {
 	f := n.force
 	if !n.stepped() || !n.known || !seen || f.waits || !n.stepIsDone() {
@@ -144,7 +135,6 @@ func (n *naive) dueStep(now time.Time, seen bool) string {
 	return ""
 }
 
-// noteStep takes note that a step is done or over, and wants it to be.
 func (n *naive) noteStep(s *simulation, e deploylog.Event, p record.Payload) {
 	f := n.force
 	want := map[bool]string{true: "a promotion", false: "a step"}[e.Name == record.EnvironmentPromoted]
@@ -170,17 +160,15 @@ func (n *naive) noteTaken(e deploylog.Event, h *naiveHost, t *naiveTask) {
 
 // naiveVerify is how far the present step is verified.
 type naiveVerify struct {
-	try      int // the last
-	open     bool
-	done     bool
-	failures int
-	rests    time.Time
+	try        int // the last
+	open, done bool
+	failures   int
+	rests      time.Time
 }
 
 // badTest is a manifest that never succeeds.
 const badTest = "bad.yaml"
 
-// undertakeVerify begins what verifies a step.
 func (c *controller) undertakeVerify(step tasks.Step) {
 	if w := c.working[""]; w != nil {
 		c.fail("step %d is verified, and so is step %d already", step.Number, w.step.Number)
@@ -218,7 +206,6 @@ func (n *naive) test() string {
 	return n.force.configuration.Steps[n.force.step].Verify
 }
 
-// awaitsTest reports whether the step is done, but for that.
 func (n *naive) awaitsTest() bool {
 	return n.test() != "" && !n.force.stepAt.IsZero() && !n.force.verify.done
 }
@@ -229,7 +216,6 @@ func (n *naive) untested() bool {
 	return n.awaitsTest() && !v.open && v.failures >= 3
 }
 
-// testsLeft are the steps that are still to be verified.
 func (n *naive) testsLeft() (left int) {
 	if !n.stepped() {
 		return 0
@@ -256,7 +242,6 @@ func (n *naive) allWell() bool {
 	return true
 }
 
-// mayTest reports whether the step is to be verified now.
 func (n *naive) mayTest(now time.Time, can Can) bool {
 	v := n.force.verify
 	return n.awaitsTest() && n.known && can.Disrupt && !n.force.paused && !n.force.waits && !n.untested() && !v.rests.After(now) && n.stepIsDone() && (can.Verify == nil || can.Verify())
@@ -292,7 +277,6 @@ func (n *naive) noteTest(s *simulation, e deploylog.Event, p record.Payload) {
 // zoneOrder is in which order hosts are to be replaced, by either attribute.
 var zoneOrder = []string{"gamma", "prod", "z2", "z10", ""}
 
-// attribute is that of a real host.
 func (s *simulation) attribute(host, name string) string {
 	m := s.machine(host)
 	return map[string]string{"zone": m.zone, "stack": m.group}[name]
@@ -318,7 +302,6 @@ func (n *naive) noteZones(s *simulation, p record.Payload) {
 	}
 }
 
-// knowsZones wants all zones to be known that matter.
 func (n *naive) knowsZones(s *simulation) {
 	by := n.force.configuration.OrderBy
 	if by == "" || n.force.kind == record.ByDelete {

@@ -100,7 +100,6 @@ type broken string
 
 func (s *simulation) fail(format string, args ...any) { panic(broken(fmt.Sprintf(format, args...))) }
 
-// simulate runs a simulation to its end.
 func simulate(seed uint64) (s *simulation, err error) {
 	s = newSimulation(seed)
 	defer func() {
@@ -133,16 +132,13 @@ func newSimulation(seed uint64) *simulation {
 }
 
 func pick[T any](s *simulation, from ...T) T { return from[s.IntN(len(from))] }
+func (s *simulation) chance(p float64) bool  { return s.Float64() < p }
 
-func (s *simulation) chance(p float64) bool { return s.Float64() < p }
-
-// between is a time between two others, some of which are more likely than others
-// for things to happen at once.
+// between is a time between two others, some of which are more likely than others for things to happen at once.
 func (s *simulation) between(a, b time.Duration) time.Duration {
 	return a + (time.Duration(s.Int64N(int64(b - a + 1)))).Truncate(250*time.Millisecond)
 }
 
-// agenda is what will happen.
 type agenda []happening
 
 type happening struct {
@@ -227,7 +223,6 @@ func (s *simulation) run() {
 	}
 }
 
-// quieten ends all that goes wrong.
 func (s *simulation) quieten() {
 	s.calm = true
 	for _, m := range s.hosts {
@@ -253,8 +248,7 @@ func (s *simulation) quieten() {
 	s.react()
 }
 
-// append appends events as the log does, all or none, and tells everybody. It is
-// false when there is one already.
+// append appends events as the log does, all or none, and tells everybody. It is false when there is one already.
 func (s *simulation) append(events []deploylog.Event) bool {
 	for i, e := range events {
 		id := identity{e.Deployment, e.Name, e.Target, e.Attempt}
@@ -301,7 +295,6 @@ func (s *simulation) forget() {
 	}
 }
 
-// orphan makes the tasks that there are nobody's.
 func (s *simulation) orphan() {
 	for _, m := range s.hosts {
 		maps.Copy(m.left, m.tasks)
@@ -370,7 +363,6 @@ func (s *simulation) again() {
 	}
 }
 
-// selected are the hosts that a query selects.
 func (s *simulation) selected(query string) (names []string) {
 	for _, m := range s.hosts {
 		if m.in && (query == "all" || query == m.group) {
@@ -384,7 +376,6 @@ func (s *simulation) machine(name string) *machine {
 	return s.hosts[slices.IndexFunc(s.hosts, func(m *machine) bool { return m.name == name })]
 }
 
-// behaves is how the task of a revision behaves on a host.
 func (s *simulation) behaves(p place) string {
 	how, _ := s.naive.revisions[p.revision-1].Task.Vars["behaves"].(string)
 	if how == "unable somewhere" {
@@ -402,7 +393,6 @@ func (s *simulation) behaves(p place) string {
 	return how
 }
 
-// story is what the log says.
 func (s *simulation) story() string {
 	var out strings.Builder
 	for _, e := range s.log {

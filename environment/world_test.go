@@ -17,6 +17,7 @@ import (
 	"github.com/deployster-go/deployster/environment/report"
 	"github.com/deployster-go/deployster/environment/tasks"
 	"github.com/deployster-go/deployster/internal/budget"
+	"github.com/deployster-go/deployster/internal/must"
 	"github.com/deployster-go/deployster/internal/refusal"
 )
 
@@ -33,15 +34,11 @@ func newWorld(t *testing.T) *world {
 	return &world{T: t, state: New("SomeEnvironment/Prod"), now: time.Date(2017, 9, 6, 11, 47, 23, 10_000_000, time.UTC), unique: map[string]bool{}}
 }
 
-// append appends events as a log does.
 func (w *world) append(events ...deploylog.Event) {
-	w.Helper()
 	for _, e := range events {
 		key := fmt.Sprint(e.Deployment, "\x00", e.Target, "\x00", e.Name, "\x00", e.Attempt)
 		require.NoError(w, e.Validate(), "%s of %s", e.Name, e.Target)
-		if w.unique[key] {
-			w.Fatalf("%s of %s, attempt %d, is there twice in %s", e.Name, e.Target, e.Attempt, e.Deployment)
-		}
+		require.False(w, w.unique[key], "%s of %s, attempt %d, is there twice in %s", e.Name, e.Target, e.Attempt, e.Deployment)
 		w.unique[key] = true
 		e.Seq, e.CreatedAt = int64(len(w.events)+1), w.now
 		w.events = append(w.events, e)
@@ -50,15 +47,12 @@ func (w *world) append(events ...deploylog.Event) {
 }
 
 func (w *world) propose(c Command) {
-	w.Helper()
 	events, err := w.state.Propose(c, w.now)
 	require.NoError(w, err, "%T", c)
 	w.append(events...)
 }
 
-// refuses wants a command to be refused, with these words.
 func (w *world) refuses(c Command, code refusal.Code, words ...string) {
-	w.Helper()
 	_, err := w.state.Propose(c, w.now)
 	var refused *refusal.Error
 	require.ErrorAs(w, err, &refused, "%T", c)
@@ -74,9 +68,7 @@ func (w *world) steps() []tasks.Step {
 	for range 100 {
 		steps := slices.Collect(w.state.Decide(w.now, Can{Disrupt: true}))
 		if len(steps) == 0 || steps[0].Kind != tasks.Record {
-			if err := explains(w.state, w.now, steps); err != nil {
-				w.Error(err)
-			}
+			assert.NoError(w, explains(w.state, w.now, steps))
 			return steps
 		}
 		w.append(steps[0].Events...)
@@ -85,7 +77,6 @@ func (w *world) steps() []tasks.Step {
 	return nil
 }
 
-// begin begins the step that the words describe, "start 2 h3".
 func (w *world) begin(what string) tasks.Step {
 	w.Helper()
 	var all []string
@@ -109,28 +100,22 @@ func (w *world) done(all ...string) {
 	w.steps()
 }
 
-// fails does a step that does not end well.
 func (w *world) fails(what, cause string) {
 	w.Helper()
 	w.append(w.state.Completed(w.begin(what), tasks.ProbeResult{}, fmt.Errorf("%s", cause))...)
 	w.steps()
 }
 
-// can wants just these steps to be possible now.
 func (w *world) can(want ...string) {
 	w.Helper()
 	got := []string{}
 	for _, s := range w.steps() {
 		got = append(got, fmt.Sprintf("%s %d %s", s.Kind, s.Revision, s.Host))
 	}
-	if !slices.Equal(got, want) && len(got)+len(want) > 0 {
-		w.Errorf("can be done: %q\nwant:        %q", got, want)
-	}
+	assert.True(w, slices.Equal(got, want) || len(got)+len(want) == 0, "can be done: %q\nwant:        %q", got, want)
 }
 
-// table wants the status to be this, as the seed writes it.
 func (w *world) table(want string) {
-	w.Helper()
 	var got strings.Builder
 	for _, r := range w.state.Report().Rows {
 		fmt.Fprintf(&got, "%s:%d %s %d %d\n", w.state.Name(), r.Revision, r.Status, r.Desired, r.Current)
@@ -144,7 +129,6 @@ func (w *world) table(want string) {
 	assert.Equal(w, fields, got.String(), "status")
 }
 
-// after lets time pass.
 func (w *world) after(d time.Duration) { w.now = w.now.Add(d) }
 
 func hostNames(n int) []string {
@@ -174,7 +158,6 @@ func image(name string) func(*definition.Definition) {
 	return func(d *definition.Definition) { d.Task.Vars = map[string]any{"image": name} }
 }
 
-// deployed is an environment whose revision 1 is active on n hosts.
 func deployed(t *testing.T, n int, change func(*definition.Definition)) *world {
 	t.Helper()
 	w := newWorld(t)
@@ -186,9 +169,7 @@ func deployed(t *testing.T, n int, change func(*definition.Definition)) *world {
 	return w
 }
 
-// revise makes a revision.
 func (w *world) revise(change func(*definition.Definition)) (revision int) {
-	w.Helper()
 	base := len(w.state.Revisions())
 	d := *w.state.Revisions()[base-1].Definition
 	change(&d)
@@ -196,13 +177,10 @@ func (w *world) revise(change func(*definition.Definition)) (revision int) {
 	return base + 1
 }
 
-// update makes a revision, and deploys it.
 func (w *world) update(change func(*definition.Definition), hosts []string) {
-	w.Helper()
 	w.propose(Deploy{Revision: w.revise(change), Hosts: hosts})
 }
 
-// replaced replaces the tasks of a revision on hosts by those of another.
 func (w *world) replaced(from, to int, hosts ...string) {
 	w.Helper()
 	for _, h := range hosts {
@@ -212,13 +190,9 @@ func (w *world) replaced(from, to int, hosts ...string) {
 
 // nothing wants a command to be fine, and to change nothing.
 func (w *world) nothing(c Command) {
-	w.Helper()
-	events, err := w.state.Propose(c, w.now)
-	require.NoError(w, err)
-	assert.Empty(w, events, "%T", c)
+	assert.Empty(w, must.Get(w.state.Propose(c, w.now))(w), "%T", c)
 }
 
-// named are the targets of the events of a name.
 func (w *world) named(event string) (all []string) {
 	for _, e := range w.events {
 		if e.Name == event {
@@ -230,9 +204,7 @@ func (w *world) named(event string) (all []string) {
 
 func (w *world) times(event string) int { return len(w.named(event)) }
 
-// last is what the last event of a name says.
 func (w *world) last(event string) (found record.Payload) {
-	w.Helper()
 	require.NotZero(w, w.times(event), event)
 	for _, e := range w.events {
 		if e.Name == event {
@@ -256,9 +228,8 @@ func (w *world) explains(revision int, host string, code reason.Code, words ...s
 		target = record.TaskTarget(w.state.name, revision, host)
 	}
 	all := w.state.Explain(target, w.now)
-	if len(all) == 0 || all[0].Code != code || host != "" && len(all) > 1 {
-		w.Fatalf("of %s it explains %+v, not %s", target, all, code)
-	}
+	require.True(w, len(all) != 0 && all[0].Code == code &&
+		(host == "" || len(all) <= 1), "of %s it explains %+v, not %s", target, all, code)
 	for _, word := range words {
 		assert.Contains(w, all[0].Message+" → "+all[0].Change, word)
 	}
@@ -266,11 +237,8 @@ func (w *world) explains(revision int, host string, code reason.Code, words ...s
 
 // active wants this revision to be in force, as a rollback that nobody asked for or not.
 func (w *world) active(revision int, automatic bool) report.Deployment {
-	w.Helper()
 	d, _ := w.state.ActiveDeployment()
-	if d.Revision != revision || d.Automatic != automatic {
-		w.Errorf("in force is %+v", d)
-	}
+	assert.True(w, d.Revision == revision && d.Automatic == automatic, "in force is %+v", d)
 	return d
 }
 
@@ -282,8 +250,7 @@ func (w *world) anew() {
 	}
 }
 
-func most(n int) *budget.Budget { return &budget.Budget{Count: n} }
-
+func most(n int) *budget.Budget        { return &budget.Budget{Count: n} }
 func percent(p float64) *budget.Budget { return &budget.Budget{Percent: p} }
 
 // none lets all tasks be down at once.

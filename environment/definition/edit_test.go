@@ -3,18 +3,24 @@ package definition_test
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"maps"
 	"reflect"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
 	"github.com/deployster-go/deployster/environment/definition"
+	"github.com/deployster-go/deployster/environment/record"
 	"github.com/deployster-go/deployster/internal/budget"
+	"github.com/deployster-go/deployster/internal/must"
 	"github.com/deployster-go/deployster/internal/yamlfile"
+	"github.com/deployster-go/deployster/internal/yamlfile/yamltest"
+	"github.com/deployster-go/deployster/schema"
 )
 
 const daemon = `name: SomeEnvironment/Prod
@@ -38,13 +44,11 @@ deployment:
 `
 
 func logDaemon(t *testing.T) *definition.Definition {
-	t.Helper()
 	d := mustDefine(t, daemon)
 	d.Task.Digest = "00ff"
 	return d
 }
 
-// differences are what becomes different, divided by |.
 func differences(before, after *definition.Definition) string {
 	var all []string
 	for _, d := range definition.Diff(before, after) {
@@ -92,8 +96,7 @@ func TestSetChangesWhatItIsToldTo(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			before := logDaemon(t)
-			after, err := before.Set(assignments(test.assignments), anyQuery)
-			require.NoError(t, err)
+			after := must.Get(before.Set(assignments(test.assignments), anyQuery))(t)
 			assert.Equal(t, test.want, differences(before, after))
 			assert.Equal(t, logDaemon(t), before, "it has changed what it was made from")
 			after.Task.Digest = ""
@@ -102,7 +105,6 @@ func TestSetChangesWhatItIsToldTo(t *testing.T) {
 	}
 }
 
-// Of two settings that say the same the one that was set last counts.
 func TestSetTakesThePlaceOfWhatSaysTheSame(t *testing.T) {
 	d := logDaemon(t)
 	for _, step := range [][2]string{
@@ -111,8 +113,7 @@ func TestSetTakesThePlaceOfWhatSaysTheSame(t *testing.T) {
 		{"deployment.max_surge=2", "deployment.max_over: 1 → nothing|deployment.max_surge: nothing → 2"},
 		{"deployment.max_over=3", "deployment.max_over: nothing → 3|deployment.max_surge: 2 → nothing"},
 	} {
-		after, err := d.Set([]string{step[0]}, anyQuery)
-		require.NoError(t, err)
+		after := must.Get(d.Set([]string{step[0]}, anyQuery))(t)
 		assert.Equal(t, step[1], differences(d, after), step[0])
 		d = after
 	}
@@ -167,9 +168,7 @@ func TestSetNamesWhatIsWrong(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			d, err := logDaemon(t).Set(assignments(test.assignments), anyQuery)
 			var invalid *yamlfile.Error
-			if !errors.As(err, &invalid) || d != nil {
-				t.Fatalf("it became %+v, %v", d, err)
-			}
+			require.True(t, errors.As(err, &invalid) && d == nil, "it became %+v, %v", d, err)
 			assert.Equal(t, test.want, strings.ReplaceAll(err.Error(), "\n", "|"))
 		})
 	}
@@ -182,12 +181,9 @@ func TestSetKeepsTheDefinitionSmall(t *testing.T) {
 
 func TestDifferencesTellWhatIsAbsentFromWhatIsNull(t *testing.T) {
 	before := logDaemon(t)
-	after, err := before.Set([]string{"task.vars.image=null", "task.vars.n=0", "deployment.auto_rollback=true"}, anyQuery)
-	require.NoError(t, err)
+	after := must.Get(before.Set([]string{"task.vars.image=null", "task.vars.n=0", "deployment.auto_rollback=true"}, anyQuery))(t)
 	const want = `[{"path":"deployment.auto_rollback","before":false,"after":true},{"path":"task.vars.image","before":"log-daemon:1","after":null},{"path":"task.vars.n","after":0}]`
-	got, err := json.Marshal(definition.Diff(before, after))
-	require.NoError(t, err)
-	assert.Equal(t, want, string(got))
+	assert.Equal(t, want, string(must.Get(json.Marshal(definition.Diff(before, after)))(t)))
 	assert.Len(t, definition.Diff(before, logDaemon(t)), 0)
 	other := logDaemon(t)
 	other.Task.Digest = "11ff"
@@ -257,8 +253,7 @@ func anyDefinition(t *rapid.T) *definition.Definition {
 
 func TestWhatIsWrittenIsReadAsTheSame(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		data, err := json.Marshal(anyDefinition(t))
-		require.NoError(t, err)
+		data := must.Get(json.Marshal(anyDefinition(t)))(t)
 		var d definition.Definition
 		if err := json.Unmarshal(data, &d); err != nil { // as the log gives it back
 			t.Fatal(err)
@@ -271,9 +266,7 @@ func TestWhatIsWrittenIsReadAsTheSame(t *testing.T) {
 		if len(d.Task.Vars) == 0 {
 			d.Task.Vars = nil
 		}
-		if !reflect.DeepEqual(again, &d) {
-			t.Fatalf("%s\nbecame\n%+v\nof\n%+v", text, again, &d)
-		}
+		require.Equal(t, &d, again, "%s\nbecame", text)
 	})
 }
 
@@ -294,16 +287,13 @@ func TestDifferencesAreWhatIsDifferent(t *testing.T) {
 		there, back := definition.Diff(a, b), definition.Diff(b, a)
 		first, _ := json.Marshal(a)
 		second, _ := json.Marshal(b)
-		if (len(there) == 0) != (string(first) == string(second)) || len(there) != len(back) {
-			t.Fatalf("%v\n%v", there, back)
-		}
+		require.True(t, (len(there) == 0) == (string(first) == string(second)) && len(there) == len(back), "%v\n%v", there, back)
 		for i, d := range there {
 			if i > 0 && there[i-1].Path >= d.Path || reflect.DeepEqual(d.Before, d.After) || strings.ContainsAny(d.String(), "\n\x1b\u009b") {
 				t.Fatalf("%q", d.String())
 			}
-			if back[i].Path != d.Path || !reflect.DeepEqual(back[i].Before, d.After) {
-				t.Fatalf("%v is not the reverse of %v", back[i], d)
-			}
+			require.True(t, back[i].Path == d.Path &&
+				reflect.DeepEqual(back[i].Before, d.After), "%v is not the reverse of %v", back[i], d)
 		}
 	})
 }
@@ -316,9 +306,258 @@ func TestATextThatADifferenceShowsCanBeSet(t *testing.T) {
 		wanted := *before
 		wanted.Task.Vars = map[string]any{"text": text}
 		shown, _ := strings.CutPrefix(definition.Diff(before, &wanted)[0].String(), "task.vars.text: nothing → ")
-		after, err := before.Set([]string{"task.vars.text=" + shown}, anyQuery)
-		if err != nil || after.Task.Vars["text"] != text {
-			t.Fatalf("%q, shown as %s, became %+v, %v", text, shown, after, err)
+		after := must.Get(before.Set([]string{"task.vars.text=" + shown}, anyQuery))(t)
+		require.True(t, after.Task.Vars["text"] == text, "%q, shown as %s, became %+v", text, shown, after)
+	})
+}
+
+// misplaced is what a query says that is wrong at a character.
+type misplaced int
+
+func (m misplaced) Error() string {
+	_, problem := m.Place()
+	return fmt.Sprintf("the query at character %d: %s", int(m), problem)
+}
+
+func (m misplaced) Place() (column int, problem string) { return int(m), "a query holds no ?" }
+
+func anyQuery(text string) error {
+	switch i := strings.IndexByte(text, '?'); {
+	case text == "wrong":
+		return errors.New("is wrong all over")
+	case i >= 0:
+		return misplaced(1 + len([]rune(text[:i])))
+	}
+	return nil
+}
+
+func defined(text string) (*definition.Definition, error) {
+	return definition.Parse("env.yaml", []byte(text), anyQuery)
+}
+
+func mustDefine(t *testing.T, text string) *definition.Definition {
+	return must.Get(defined(text))(t)
+}
+
+const minutes = definition.Duration(time.Minute)
+
+// smallest has nothing that could be left out.
+const smallest = `
+name: SomeEnvironment/Prod
+task: {manifest: log-daemon.yaml}
+instance_group: {query: "attribute:stack == prod"}
+deployment: {min_healthy_percent: 75}
+`
+
+const everything = `
+name: SomeEnvironment/Prod
+type: Daemon
+task:
+  manifest: ../tasks/log-daemon.yaml
+  vars: {image: "log-daemon:1", ports: [80, 0x1bb], ratio: 0.5, whole: 2.0, on: true, off: ~, limits: {memory: 64m, cpus: 2}}
+instance_group:
+  query: "attribute:stack in (prod, gamma)"
+deployment:
+  method: Surge
+  min_healthy_percent: "100"
+  max_over: "3"
+  min_healthy_time: 90s
+  healthy_deadline: 1h30m
+  progress_deadline: 720h
+  max_failed: 33.3%
+  auto_rollback: true
+  drift: report
+`
+
+func TestParse(t *testing.T) {
+	defaults := &definition.Definition{
+		Name: "SomeEnvironment/Prod", Type: definition.Daemon,
+		Task:          definition.TaskSpec{Manifest: "log-daemon.yaml"},
+		InstanceGroup: definition.InstanceGroup{Query: "attribute:stack == prod"},
+		Deployment: definition.Configuration{
+			Method: definition.Replace, MinHealthyPercent: 75, MaxOver: 1,
+			MinHealthyTime: definition.Duration(10 * time.Second), HealthyDeadline: 5 * minutes, ProgressDeadline: 10 * minutes, Drift: definition.RepairDrift,
+		},
+	}
+	full := &definition.Definition{
+		Name: "SomeEnvironment/Prod", Type: definition.Daemon,
+		Task: definition.TaskSpec{Manifest: "../tasks/log-daemon.yaml", Vars: map[string]any{
+			"image": "log-daemon:1", "ports": []any{int64(80), int64(443)}, "ratio": 0.5, "whole": int64(2), "on": true, "off": nil,
+			"limits": map[string]any{"memory": "64m", "cpus": int64(2)},
+		}},
+		InstanceGroup: definition.InstanceGroup{Query: "attribute:stack in (prod, gamma)"},
+		Deployment: definition.Configuration{
+			Method: definition.Surge, MinHealthyPercent: 100, MaxOver: 3,
+			MinHealthyTime: 3 * minutes / 2, HealthyDeadline: 90 * minutes, ProgressDeadline: 720 * 60 * minutes,
+			MaxFailed: &budget.Budget{Percent: 33.3}, AutoRollback: true, Drift: definition.ReportDrift,
+		},
+	}
+	surge := *defaults
+	surge.Deployment.Method, surge.Deployment.MinHealthyPercent = definition.Surge, 100
+	for name, test := range map[string]struct {
+		text string
+		want *definition.Definition
+	}{
+		"what is left out has defaults":           {smallest, defaults},
+		"everything may be given":                 {everything, full},
+		"with Surge all hosts stay healthy":       {strings.Replace(smallest, "min_healthy_percent: 75", "method: Surge", 1), &surge},
+		"no variables are the same as none given": {strings.Replace(smallest, "yaml}", "yaml, vars: {}}", 1), defaults},
+		"a healthy time of nothing needs no unit": {strings.Replace(smallest, "75", "75, min_healthy_time: 0", 1), with(defaults, func(c *definition.Configuration) { c.MinHealthyTime = 0 })},
+		"the default healthy time can be given":   {strings.Replace(smallest, "75", "75, min_healthy_time: 10s", 1), defaults},
+		"it bakes for a while":                    {strings.Replace(smallest, "75", "75, bake: 10m", 1), with(defaults, func(c *definition.Configuration) { c.Bake = 10 * minutes })},
+		"deadlines may be the same":               {strings.Replace(smallest, "75", "75, healthy_deadline: 10m", 1), with(defaults, func(c *definition.Configuration) { c.HealthyDeadline = 10 * minutes })},
+		"no failure at all is a budget, too":      {strings.Replace(smallest, "75", "75, max_failed: 0", 1), with(defaults, func(c *definition.Configuration) { c.MaxFailed = &budget.Budget{} })},
+		"Replace ignores how many may be doubled": {strings.Replace(smallest, "75", "75, max_over: 100000", 1), with(defaults, func(c *definition.Configuration) { c.MaxOver = 100_000 })},
+		"hosts may be without a task": {strings.Replace(smallest, "min_healthy_percent: 75", "max_unavailable: 10%", 1), with(defaults, func(c *definition.Configuration) {
+			c.MinHealthyPercent, c.MaxUnavailable = 0, &budget.Budget{Percent: 10}
+		})},
+		"many hosts may have two tasks":             {strings.Replace(smallest, "75", "75, max_surge: '2'", 1), with(defaults, func(c *definition.Configuration) { c.MaxOver, c.MaxSurge = 0, &budget.Budget{Count: 2} })},
+		"Replace has no hosts with two tasks":       {strings.Replace(smallest, "75", "75, max_surge: 0", 1), with(defaults, func(c *definition.Configuration) { c.MaxOver, c.MaxSurge = 0, &budget.Budget{} })},
+		"a name may end in a number and be a depth": {strings.Replace(smallest, "Prod", "Prod/eu.1/2", 1), renamed(defaults, "SomeEnvironment/Prod/eu.1/2")},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := must.Get(defined(test.text))(t)
+			assert.Equal(t, test.want, got)
+			data := must.Get(json.Marshal(got))(t)
+			var stored definition.Definition
+			require.NoError(t, json.Unmarshal(data, &stored))
+			assert.Equal(t, got, &stored, "from the log")
+		})
+	}
+}
+
+func with(d *definition.Definition, change func(*definition.Configuration)) *definition.Definition {
+	other := *d
+	change(&other.Deployment)
+	return &other
+}
+
+func renamed(d *definition.Definition, name string) *definition.Definition {
+	other := *d
+	other.Name = name
+	return &other
+}
+
+func TestVariablesKeepLargeIntegers(t *testing.T) {
+	d := mustDefine(t, strings.Replace(smallest, "yaml}", "yaml, vars: {id: 9007199254740993, far: 1e300}}", 1))
+	assert.Equal(t, map[string]any{"id": int64(9007199254740993), "far": 1e300}, d.Task.Vars)
+}
+
+// Each file of testdata/problems is a definition, with what is said about it; see yamltest.
+func TestParseReportsEveryProblemWithItsPlace(t *testing.T) {
+	yamltest.Problems(t, func(files ...string) error { _, err := defined(files[0]); return err })
+}
+
+func TestADefinitionMustFitIntoTheLog(t *testing.T) {
+	large := func(n int) string {
+		return strings.Replace(smallest, "yaml}", "yaml, vars: {text: "+strings.Repeat("x", n)+"}}", 1)
+	}
+	assert.ErrorContains(t, must.Fail(defined(large(524_288))), "bytes as JSON; at most 524288 fit into the deployment log")
+	assert.Len(t, mustDefine(t, large(500_000)).Task.Vars["text"], 500_000)
+}
+
+func TestAliasesCanNotFloodTheLog(t *testing.T) {
+	var b strings.Builder
+	b.WriteString("name: a\ntask:\n  manifest: m.yaml\n  vars:\n    v0: &v0 [x, x, x, x, x, x, x, x, x, x]\n")
+	for i := 1; i < 12; i++ {
+		fmt.Fprintf(&b, "    v%d: &v%d [%s]\n", i, i, strings.TrimSuffix(strings.Repeat(fmt.Sprintf("*v%d, ", i-1), 10), ", "))
+	}
+	b.WriteString("instance_group: {query: name exists}\ndeployment: {method: Surge}\n")
+	assert.ErrorContains(t, must.Fail(defined(b.String())), "the aliases of this file stand for more than 500000 values")
+}
+
+// The schema and the parser accept the same documents, but for what a schema
+// cannot say: how settings fit together, and how large times are.
+func TestTheSchemaOfDefinitionsAgrees(t *testing.T) {
+	source := must.Get(schema.Source("environment"))(t)
+	top := func(name, more string) string {
+		return "{name: " + name + ", task: {manifest: m}, instance_group: {query: q}, deployment: {method: Surge}" + more + "}"
+	}
+	task := func(task string) string {
+		return "{name: a, task: " + task + ", instance_group: {query: q}, deployment: {method: Surge}}"
+	}
+	vars := func(vars string) string { return task("{manifest: m, vars: " + vars + "}") }
+	group := func(group string) string {
+		return "{name: a, task: {manifest: m}, instance_group: " + group + ", deployment: {method: Surge}}"
+	}
+	deployment := func(d string) string {
+		return "{name: a, task: {manifest: m}, instance_group: {query: q}, deployment: " + d + "}"
+	}
+	surge := func(more string) string { return deployment("{method: Surge, " + more + "}") }
+	yamltest.Schema(t, source, map[string]bool{
+		smallest: true, everything: true, "{}": false, "[]": false, "{name: a}": false,
+		top("a", ""): true, top("a/b-c/d_e.f", ""): true, top("a/1", ""): true, top("a//b", ""): false, top("/a", ""): false, top("-a", ""): false, top("a b", ""): false, top("''", ""): false, top("7", ""): false,
+		top(strings.Repeat("a", 100), ""): true, top(strings.Repeat("a", 101), ""): false,
+		top("a", ", type: Daemon"): true, top("a", ", type: daemon"): false, top("a", ", type: Service"): false, top("a", ", typ: Daemon"): false,
+		task("{}"): false, task("m"): false, task("{manifest: ''}"): false, task("{manifest: /m}"): false, task(`{manifest: 'a\m'}`): false, task("{manifest: a/../m.yaml}"): true, task("{manifest: m, digest: x}"): false,
+		vars("{}"): true, vars("[]"): false, vars("{a: 1, b: [x, {c: ~}], c-d_9: true}"): true, vars("{host: x}"): false, vars("{task: x}"): false, vars("{revision: 1}"): false, vars("{host_attributes: {}}"): false, vars("{environment: x}"): false, vars("{hosts: x}"): true,
+		vars("{_a: 1}"): false, vars("{9a: 1}"): false, vars("{a.b: 1}"): false,
+		group("{}"): false, group("q"): false, group("{query: ''}"): false, group("{query: q, hosts: []}"): false,
+		deployment("{}"): false, deployment("{method: Replace}"): false, deployment("{method: Surge}"): true, deployment("{method: surge}"): false, deployment("{min_healthy_percent: 0}"): true, deployment("{method: Replace, min_healthy_percent: 100}"): true,
+		deployment("[]"): false, deployment("{min_healthy_percent: '100'}"): true, deployment("{min_healthy_percent: '101'}"): false, deployment("{min_healthy_percent: '007'}"): false, deployment("{min_healthy_percent: 101}"): false, deployment("{min_healthy_percent: -1}"): false,
+		deployment("{min_healthy_percent: 1.5}"): false, deployment("{min_healthy_percent: 10%}"): false, deployment("{min_healthy_percent: ~}"): false,
+		surge("max_over: 1"): true, surge("max_over: 0"): false, surge("max_over: 100000"): true, surge("max_over: 100001"): false, surge("max_over: '100000'"): true, surge("max_over: '100001'"): false, surge("max_over: all"): false,
+		surge("min_healthy_time: 0"): true, surge("min_healthy_time: '0'"): true, surge("min_healthy_time: 1.5s"): true, surge("min_healthy_time: 1"): false, surge("min_healthy_time: -1s"): false, surge("healthy_deadline: 0"): false, surge("healthy_deadline: 1m30s"): true,
+		surge("healthy_deadline: 5"): false, surge("healthy_deadline: 5min"): false, surge("healthy_deadline: ''"): false, surge("progress_deadline: 1d"): false, surge("progress_deadline: 10h"): true, surge("progress_deadline: 10 h"): false,
+		surge("max_failed: 0"): true, surge("max_failed: 3"): true, surge("max_failed: '3'"): true, surge("max_failed: 2.5%"): true, surge("max_failed: -1"): false, surge("max_failed: few"): false, surge("max_failed: []"): false,
+		surge("max_unavailable: 0"): true, surge("max_unavailable: 1, min_healthy_percent: 1"): false, surge("max_surge: 1, max_over: 1"): false, surge("max_surge: few"): false, surge("max_surge: 10%"): true, surge("steps: []"): true, surge("steps: [{hosts: 1}, {hosts: '25%', pause: 10m}, {hosts: 100%}]"): true, surge("steps: [{hosts: 1, pause: forever}]"): true, surge("steps: [{hosts: 0}]"): false, surge("steps: [{pause: 1m}]"): false,
+		surge("steps: [{hosts: 1, verify: smoke.yaml}]"): true, surge("steps: [{hosts: 1, verify: /smoke.yaml}]"): false, surge("steps: [{hosts: 1, verify: [a]}]"): false, surge("steps: [{hosts: 1}, {hosts: 100%, verify: smoke.yaml}]"): true, surge("steps: {hosts: 1}"): false, surge("steps: [{hosts: 1, pause: soon}]"): false, surge("order_by: zone"): true, surge("order_by: ''"): false, surge("order_by: [zone]"): false,
+		deployment("{max_unavailable: 1}"): true, deployment("{max_unavailable: []}"): false,
+		surge("auto_rollback: true"): true, surge("auto_rollback: 'false'"): true, surge("auto_rollback: yes please"): false, surge("auto_rollback: 1"): false,
+		surge("drift: repair"): true, surge("drift: report"): true, surge("drift: ignore"): false, surge("drfit: report"): false,
+	}, func(file string) error { _, err := defined(file); return err })
+}
+
+// Whatever a file holds, Parse answers with a definition that the log gives back as it is and that can be written as a
+// file and read again, or with problems whose positions are in the file.
+func FuzzParse(f *testing.F) {
+	f.Add(smallest)
+	f.Add(everything)
+	f.Add(daemon)
+	yamltest.Seed(f)
+	f.Fuzz(func(t *testing.T, text string) {
+		d, err := defined(text)
+		if err != nil {
+			yamltest.Showable(t, err, yamltest.Lines(text))
+			return
+		}
+		survives(t, d)
+	})
+}
+
+func FuzzSet(f *testing.F) {
+	for _, one := range []string{
+		"task.vars.image=log-daemon:2", "task.vars.a=[1, {b: ~}]", "task.vars.a={{ x }}", "task.vars.a='x'", "task.vars.a=1.10", "instance_group.query=a == ?",
+		"deployment.method=Replace", "deployment.max_failed=10%", "deployment.healthy_deadline=20m", "name=x", "task.vars.host=a", "x", "=", "task.manifest=x.yaml",
+	} {
+		f.Add(one, "deployment.min_healthy_percent=50")
+	}
+	f.Fuzz(func(t *testing.T, first, second string) {
+		before := mustDefine(t, daemon)
+		d, err := before.Set([]string{first, second}, anyQuery)
+		if err != nil {
+			yamltest.Showable(t, err, 0)
+			return
+		}
+		survives(t, d)
+		for _, difference := range definition.Diff(before, d) {
+			if strings.ContainsAny(difference.String(), "\n\r\x1b\u0085\u009b\u2028") {
+				t.Fatalf("a difference that cannot be shown: %q", difference.String())
+			}
 		}
 	})
+}
+
+func survives(t *testing.T, d *definition.Definition) {
+	t.Helper()
+	data, err := json.Marshal(d)
+	var stored definition.Definition
+	require.True(t, err == nil && json.Unmarshal(data, &stored) == nil && reflect.DeepEqual(&stored, d), "%s became %+v", data, stored)
+	again, err := definition.Parse("env.yaml", d.YAML(), anyQuery)
+	if err != nil || !reflect.DeepEqual(again, d) {
+		t.Fatalf("%s\nbecame %+v, %v\nof %+v", d.YAML(), again, err, d)
+	}
+	for _, target := range []interface{ Validate() error }{record.Target(d.Name), record.TaskTarget(d.Name, 1_000_000, strings.Repeat("h", 200))} {
+		require.NoError(t, target.Validate())
+	}
 }

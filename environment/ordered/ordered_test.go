@@ -18,7 +18,6 @@ func TestZonesAreOrderedAsPeopleDo(t *testing.T) {
 func TestTheFirstZoneIsOfHostsThatAreNotDone(t *testing.T) {
 	var z Zones
 	first := func(excepted bool, want string, there bool) {
-		t.Helper()
 		zone, ok := z.First(excepted)
 		assert.Equal(t, want, zone)
 		assert.Equal(t, there, ok)
