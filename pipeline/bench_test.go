@@ -42,8 +42,7 @@ func applyAll(s *State, seq *int64, events []deploylog.Event) {
 	}
 }
 
-// finish does all that can be done, as a scheduler does who has so many hands;
-// each is told what was done.
+// finish does all that can be done, as a scheduler does who has so many hands; each is told what was done.
 func finish(s *State, seq *int64, hands int, each func([]deploylog.Event)) (steps int) {
 	taken := make([]step.Step, 0, hands)
 	for {
@@ -68,8 +67,7 @@ func finish(s *State, seq *int64, hands int, each func([]deploylog.Event)) (step
 	}
 }
 
-// The cost of a step must not depend on how many hosts there are, nor on how
-// many of them have finished.
+// The cost of a step must not depend on how many hosts there are, nor on how many of them have finished.
 func BenchmarkSteps(b *testing.B) {
 	for _, hosts := range []int{1_000, 10_000, 100_000} {
 		for _, hands := range []int{1, 64} {

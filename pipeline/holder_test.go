@@ -26,8 +26,7 @@ func (w *tale) sentence(revision string, t deploylog.Target) string {
 	return ""
 }
 
-// newQueue is a gated pipeline with one batch after the build, in which v1 waits for approval, and
-// v2 and v3 behind it.
+// newQueue is a gated pipeline with one batch after the build, in which v1 waits for approval, and v2 and v3 behind it.
 func newQueue(t *testing.T) *tale {
 	t.Helper()
 	d := gated()

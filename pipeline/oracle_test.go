@@ -11,10 +11,9 @@ import (
 	"github.com/deployster-go/deployster/pipeline/definition"
 )
 
-// This is the algorithm of the seed "Deployment Log", written down as it reads:
-// entries, next, after, seen, frontier and batches, all found anew at each step
-// from the completed entries. It shares nothing with the machine but Definition
-// and names, and is what the machine is measured against.
+// This is the algorithm of the seed "Deployment Log", written down as it reads: entries, next, after, seen, frontier
+// and batches, all found anew at each step from the completed entries. It shares nothing with the machine but
+// Definition and names, and is what the machine is measured against.
 
 type entry struct{ target, event string }
 
@@ -33,14 +32,12 @@ type naive struct {
 	after      map[*revision]map[entry][]entry
 }
 
-// newNaive returns a pipeline without any events.
 func newNaive(name string) *naive {
 	n := &naive{name: name, members: map[string][]string{}, held: map[string]bool{}, paused: map[string][]string{}, stages: map[string]*outcomes{}}
 	n.forget()
 	return n
 }
 
-// apply takes note of an event.
 func (n *naive) apply(e deploylog.Event) {
 	var data struct {
 		Definition *definition.Definition
@@ -169,7 +166,6 @@ func (n *naive) define(d *definition.Definition, adopt []string) {
 	n.forget()
 }
 
-// graph is next for every entry of a revision, under the present definition.
 func (n *naive) graph(r *revision) map[entry][]entry {
 	if n.next[r] != nil {
 		return n.next[r]
@@ -301,16 +297,14 @@ func (n *naive) flood(r *revision, e entry) []entry {
 
 func received(e entry) bool { return strings.HasPrefix(e.event, "build-stage-received-") }
 
-// isNew: all steps after it are incomplete. Artifacts are no steps: they are
-// received when they come.
+// isNew: all steps after it are incomplete. Artifacts are no steps: they are received when they come.
 func (n *naive) isNew(r *revision, e entry) bool {
 	return !slices.ContainsFunc(n.flood(r, e), func(a entry) bool { return r.done(a) && !received(a) })
 }
 
 func (n *naive) passed(r *revision, e entry) bool { return r.done(e) || !n.isNew(r, e) }
 
-// leftOut: an incomplete step was introduced after the revision was registered,
-// and the revision has gone by it somewhere.
+// leftOut: an incomplete step was introduced after the revision was registered, and the revision has gone by it somewhere.
 func (n *naive) leftOut(r *revision, e entry) bool {
 	if !strings.HasPrefix(e.target, "host/") {
 		return false
@@ -382,7 +376,6 @@ func (n *naive) frontier(r *revision) (frontier []entry, batches map[entry]int) 
 	return frontier, batches
 }
 
-// batchesAt is the batches that an entry begins, with what ends them.
 func (n *naive) batchesAt(e entry) (batches [][2]entry) {
 	stage := func(name, event string) entry { return entry{"stage/" + n.name + "/" + name, event} }
 	for _, s := range n.definition.Stages {
@@ -398,8 +391,7 @@ func (n *naive) batchesAt(e entry) (batches [][2]entry) {
 	return batches
 }
 
-// holds: in a group that may have lost its hosts by mistake nothing but its beginning
-// happens.
+// holds: in a group that may have lost its hosts by mistake nothing but its beginning happens.
 func (n *naive) holds(e entry) bool {
 	for _, s := range n.definition.Stages {
 		if s.Deploy == nil {

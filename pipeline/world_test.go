@@ -17,6 +17,7 @@ import (
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/internal/budget"
 	"github.com/deployster-go/deployster/internal/duration"
+	"github.com/deployster-go/deployster/internal/must"
 	"github.com/deployster-go/deployster/internal/refusal"
 	"github.com/deployster-go/deployster/internal/ringtest"
 	"github.com/deployster-go/deployster/pipeline/definition"
@@ -26,10 +27,8 @@ import (
 
 var noon = time.Date(2030, 1, 1, 12, 0, 0, 0, time.UTC)
 
-// cases runs a property on so many cases, or ten times as many in the long run, unless the
-// command line says how many.
+// cases runs a property on so many cases, or ten times as many in the long run, unless the command line says how many.
 func cases(t *testing.T, n int, property func(*rapid.T)) {
-	t.Helper()
 	checks := flag.Lookup("rapid.checks")
 	if was := checks.Value.String(); was == checks.DefValue {
 		require.NoError(t, checks.Value.Set(strconv.Itoa(ringtest.Cases(n, 10*n))))
@@ -38,8 +37,7 @@ func cases(t *testing.T, n int, property func(*rapid.T)) {
 	rapid.Check(t, property)
 }
 
-// world is a pipeline, its log, and what is under way: the place of the
-// scheduler and of people is taken by chance.
+// world is a pipeline, its log, and what is under way: the place of the scheduler and of people is taken by chance.
 type world struct {
 	*rapid.T
 	state    *State
@@ -59,11 +57,9 @@ func newWorld(t *rapid.T) *world {
 	return &world{T: t, state: New("p"), oracle: newNaive("p"), now: noon, recorded: map[string]bool{}}
 }
 
-func (w *world) id() string { w.ids++; return fmt.Sprintf("d%d", w.ids) }
-
+func (w *world) id() string                    { w.ids++; return fmt.Sprintf("d%d", w.ids) }
 func (w *world) n(limit int, label string) int { return rapid.IntRange(0, limit-1).Draw(w.T, label) }
 
-// append adds events to the log unless it has them.
 func (w *world) append(events ...deploylog.Event) {
 	for _, e := range events {
 		require.NoError(w, e.Validate(), "event that no store takes")
@@ -88,7 +84,6 @@ func (w *world) append(events ...deploylog.Event) {
 	}
 }
 
-// propose carries out a command; what is refused is left.
 func (w *world) propose(c Command) error {
 	events, err := w.state.Propose(c, w.now)
 	if err == nil {
@@ -130,8 +125,7 @@ func (w *world) complete(s step.Step) {
 	for _, kind := range s.Artifacts {
 		made[kind] = "ref-of-" + kind
 	}
-	events, err := s.Completed(made)
-	require.NoError(w, err)
+	events := must.Get(s.Completed(made))(w)
 	w.append(events...)
 }
 
@@ -189,7 +183,6 @@ func (w *world) stage(name string, groups []string) definition.Stage {
 	return s
 }
 
-// pipeline draws a first definition.
 func (w *world) pipeline() *definition.Definition {
 	d := &definition.Definition{Name: "p"}
 	for range 1 + w.n(3, "stages") {
@@ -242,7 +235,6 @@ func (w *world) rewire(d *definition.Definition, at int) {
 	}
 }
 
-// batch draws batches, each from a stage to one that follows it.
 func (w *world) batch(d *definition.Definition) {
 	d.Batches = nil
 	for range w.n(3, "batches") {
@@ -268,7 +260,6 @@ func follows(d *definition.Definition, from, to int) bool {
 	return false
 }
 
-// change draws a change of the definition.
 func (w *world) change(d *definition.Definition) *definition.Definition {
 	d = cloneDefinition(d)
 	at := w.n(len(d.Stages), "which")
@@ -318,7 +309,6 @@ func (w *world) change(d *definition.Definition) *definition.Definition {
 	return d
 }
 
-// removeStage removes a stage, unless it is the only one.
 func removeStage(d *definition.Definition, at int) {
 	if len(d.Stages) == 1 {
 		return
@@ -330,7 +320,6 @@ func removeStage(d *definition.Definition, at int) {
 	}
 }
 
-// changeSteps lets steps come in, go, or move.
 func (w *world) changeSteps(d *definition.Deploy) {
 	for _, event := range someEvents {
 		d.Steps = slices.DeleteFunc(d.Steps, func(h definition.HostStep) bool { return h.Event == event && w.n(3, "goes") == 0 })
@@ -346,7 +335,6 @@ func (w *world) changeSteps(d *definition.Deploy) {
 	}
 }
 
-// changeGroup lets a group come in, from outside or another stage, or go.
 func (w *world) changeGroup(d *definition.Definition, of *definition.Deploy) {
 	name := someGroups[w.n(len(someGroups), "group")]
 	had := slices.ContainsFunc(of.HostGroups, func(g definition.HostGroup) bool { return g.Name == name })
@@ -360,7 +348,6 @@ func (w *world) changeGroup(d *definition.Definition, of *definition.Deploy) {
 	}
 }
 
-// keepBatches keeps the batches whose stages are there and still follow each other.
 func keepBatches(d *definition.Definition) {
 	keep := d.Batches
 	d.Batches = nil

@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/deployster-go/deployster/deploylog"
+	"github.com/deployster-go/deployster/internal/must"
 	"github.com/deployster-go/deployster/internal/refusal"
 	"github.com/deployster-go/deployster/pipeline/record"
 )
@@ -33,7 +34,6 @@ type ring struct {
 }
 
 func (r *ring) apply(e deploylog.Event, err error) {
-	r.Helper()
 	if err == nil {
 		err = e.Validate()
 	}
@@ -44,7 +44,6 @@ func (r *ring) apply(e deploylog.Event, err error) {
 }
 
 func (r *ring) refused(err error, code refusal.Code, want string) {
-	r.Helper()
 	var refused *refusal.Error
 	assert.True(r, errors.As(err, &refused) && refused.Code == code && strings.Contains(err.Error(), want),
 		"it is refused with %v, not %s: %s", err, code, want)
@@ -56,8 +55,8 @@ func TestKeysAreReplacedWhileBothAreValid(t *testing.T) {
 	r.apply(r.Add("pipeline/web", old, "1", "ann"))
 	r.apply(r.Add("pipeline/web", record.KeyInfo{ID: "ci-2030", Owner: "ci", Public: publicOf(2), NotBefore: noon}, "2", "ann"))
 	for _, id := range []string{"ci-2029", "ci-2030"} {
-		key, err := r.Find(id, "prod", noon)
-		assert.True(t, err == nil && key.Identity() == "key:ci" && key.AddedBy == "ann", "key %s is %+v (%v)", id, key, err)
+		key := must.Get(r.Find(id, "prod", noon))(t)
+		assert.True(t, key.Identity() == "key:ci" && key.AddedBy == "ann", "key %s is %+v", id, key)
 	}
 	_, err := r.Find("ci-2029", "beta", noon)
 	r.refused(err, NoKey, "key ci-2029 is not admitted at stage beta")
@@ -107,7 +106,6 @@ func TestKeysThatAreNoneAreRefused(t *testing.T) {
 	}
 }
 
-// History is never refused: what it says twice, or of nothing, changes nothing.
 func TestHistoryOfKeysIsNeverRefused(t *testing.T) {
 	r := &ring{T: t}
 	e, err := r.Add("pipeline/web", record.KeyInfo{ID: "ci", Public: publicOf(1)}, "1", "ann")
@@ -124,7 +122,6 @@ func TestHistoryOfKeysIsNeverRefused(t *testing.T) {
 	assert.True(t, err == nil && key.PublicKey() == nil, "key x is %+v (%v)", key, err)
 }
 
-// A nonce serves once for its key, also when the pipeline was deleted in between.
 func TestANonceServesOnce(t *testing.T) {
 	r := &ring{T: t}
 	r.apply(r.Add("pipeline/web", record.KeyInfo{ID: "ci", Public: publicOf(1)}, "1", "ann"))
@@ -194,8 +191,7 @@ func TestTheNonceOfWhatWasRefusedServesNoMore(t *testing.T) {
 // Whoever asks to be known by a signature costs the same however much was approved before.
 func TestWhoMaySignIsKnownWithoutWhatWasSigned(t *testing.T) {
 	var k Keys
-	e, err := k.Add("pipeline/web", record.KeyInfo{ID: "ci", Public: publicOf(1)}, "id", "ann")
-	require.NoError(t, err)
+	e := must.Get(k.Add("pipeline/web", record.KeyInfo{ID: "ci", Public: publicOf(1)}, "id", "ann"))(t)
 	k.Apply(e)
 	signers := k.Signers()
 	for i := range 10_000 {
@@ -203,7 +199,7 @@ func TestWhoMaySignIsKnownWithoutWhatWasSigned(t *testing.T) {
 	}
 	n := testing.AllocsPerRun(10, func() { signers = k.Signers() })
 	assert.True(t, n <= 1, "%v allocations", n)
-	_, err = signers.Find("ci", "approve", noon)
+	_, err := signers.Find("ci", "approve", noon)
 	assert.NoError(t, err)
 	if revoked, err := k.Revoke("pipeline/web", "ci", "id", "ann", ""); err != nil {
 		t.Error(err)
@@ -211,8 +207,7 @@ func TestWhoMaySignIsKnownWithoutWhatWasSigned(t *testing.T) {
 		revoked.Seq = 2
 		k.Apply(revoked)
 	}
-	_, err = k.Find("ci", "approve", noon)
-	assert.Error(t, err, "the key may sign though it is revoked")
+	assert.Error(t, must.Fail(k.Find("ci", "approve", noon)), "the key may sign though it is revoked")
 	_, err = signers.Find("ci", "approve", noon)
 	assert.NoError(t, err, "what was taken before has changed")
 }

@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"reflect"
 	"strings"
 	"testing"
@@ -14,6 +16,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/deployster-go/deployster/internal/budget"
+	"github.com/deployster-go/deployster/internal/must"
+	"github.com/deployster-go/deployster/internal/yamlfile"
 	"github.com/deployster-go/deployster/internal/yamlfile/yamltest"
 	"github.com/deployster-go/deployster/pipeline/definition"
 	"github.com/deployster-go/deployster/pipeline/record"
@@ -30,7 +34,6 @@ func (m misplaced) Error() string {
 
 func (m misplaced) Place() (column int, problem string) { return int(m), "a query holds no ?" }
 
-// checkQuery knows one mistake.
 func checkQuery(text string) error {
 	switch i := strings.IndexByte(text, '?'); {
 	case text == "wrong":
@@ -76,8 +79,7 @@ promotion: {policy: concurrent}
 `
 
 func TestParse(t *testing.T) {
-	got, err := parse(gateway)
-	require.NoError(t, err)
+	got := must.Get(parse(gateway))(t)
 	steps := []definition.HostStep{{Event: "host-artifact-replicated", Manifest: "replicate.yaml", Retries: 2, Timeout: definition.Duration(10 * time.Minute)}, {Event: "host-deployed", Manifest: "deploy.yaml"}}
 	want := &definition.Definition{
 		Name: "ant-gateway",
@@ -98,22 +100,17 @@ func TestParse(t *testing.T) {
 		Batches: []definition.Batch{{From: "beta", To: "prod"}, {From: "approve", To: "approve"}},
 	}
 	assert.Equal(t, want, got)
-	data, err := json.Marshal(got)
-	require.NoError(t, err)
+	data := must.Get(json.Marshal(got))(t)
 	var stored definition.Definition
-	err = json.Unmarshal(data, &stored)
+	err := json.Unmarshal(data, &stored)
 	assert.True(t, err == nil && reflect.DeepEqual(&stored, want), "from the log it comes as %+v, %v", stored, err)
 }
 
 // Each file of testdata/problems is a definition, with what is said about it; see yamltest.
 func TestParseReportsEveryProblemWithItsPlace(t *testing.T) {
-	yamltest.Problems(t, func(files ...string) error {
-		_, err := parse(files[0])
-		return err
-	})
+	yamltest.Problems(t, func(files ...string) error { _, err := parse(files[0]); return err })
 }
 
-// stages writes a definition of run stages with something more each.
 func stages(n int, more func(int) string) string {
 	var b strings.Builder
 	b.WriteString("pipeline: p\nstages:\n")
@@ -141,10 +138,7 @@ func TestParseRefusesHostileFilesQuickly(t *testing.T) {
 		"unknown artifacts": {"stages: [{build: {artifacts: [" + strings.Repeat("X,", 1000) + "]}}]", `cannot be a kind of artifact`},
 	}
 	for name, test := range tests {
-		t.Run(name, func(t *testing.T) {
-			_, err := parse(test.text)
-			assert.ErrorContains(t, err, test.want)
-		})
+		t.Run(name, func(t *testing.T) { assert.ErrorContains(t, must.Fail(parse(test.text)), test.want) })
 	}
 }
 
@@ -164,8 +158,7 @@ func TestDefinitionsAreAsLargeAsTheLogAllows(t *testing.T) {
 // The schema and the parser accept the same documents, but for what a schema
 // cannot say: what names refer to, and what is the same.
 func TestTheSchemaOfDefinitionsAgrees(t *testing.T) {
-	source, err := schema.Source("pipeline")
-	require.NoError(t, err)
+	source := must.Get(schema.Source("pipeline"))(t)
 	stage := func(does string) string { return "{pipeline: p, stages: [{name: s, " + does + "}]}" }
 	group := func(g string) string {
 		return stage("deploy: {host_groups: [" + g + "], steps: [{event: e, manifest: m}]}")
@@ -194,15 +187,11 @@ func TestTheSchemaOfDefinitionsAgrees(t *testing.T) {
 		step("{event: e}"): false, step("{manifest: m}"): false, step(""): false, step("{event: e, manifest: m, retries: 1.5}"): false,
 		"{pipeline: p, stages: [{name: s, approval: {}}], batches: [{from: s, to: s}]}": true, "{pipeline: p, stages: [{name: s, approval: {}}], batches: [{from: s}]}": false,
 		"{pipeline: p, stages: [{name: s, approval: {}}], promotion: {}}": true, "{pipeline: p, stages: [{name: s, approval: {}}], promotion: {policy: single}}": false,
-	}, func(file string) error {
-		_, err := parse(file)
-		return err
-	})
+	}, func(file string) error { _, err := parse(file); return err })
 }
 
-// Whatever a file holds, Parse answers with a definition that can be stored and
-// in which everything stands after what it comes after, or with problems whose
-// positions are in the file.
+// Whatever a file holds, Parse answers with a definition that can be stored and in which everything stands after what
+// it comes after, or with problems whose positions are in the file.
 func FuzzParse(f *testing.F) {
 	f.Add(gateway)
 	f.Add(taking)
@@ -217,7 +206,6 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-// valid looks for what everything that takes a definition relies on.
 func valid(t *testing.T, d *definition.Definition) {
 	t.Helper()
 	data, err := json.Marshal(d)
@@ -273,3 +261,103 @@ func TestStopOnFailureOfThePipelineIsForTheStagesThatDoNotSayIt(t *testing.T) {
 	text, err := json.Marshal(d.Stages)
 	assert.True(t, err == nil && strings.Count(string(text), "stop_on_failure") == 1, "recorded is %s, %v", text, err)
 }
+
+const taking = `pipeline: app
+stages:
+  - name: beta
+    run: {manifest: m}
+    inputs:
+      - {pipeline: lib}
+      - {pipeline: config, passed: beta}
+  - name: tell
+    run: {manifest: m}
+  - name: prod
+    run: {manifest: m}
+    inputs: [{pipeline: config, passed: prod}, {pipeline: lib, passed: build}, {pipeline: docs, passed: prod}]
+  - name: last
+    run: {manifest: m}
+    inputs: [{pipeline: config, passed: prod}]
+`
+
+func TestARevisionNeedsOneOfEachPipeline(t *testing.T) {
+	d := must.Get(parse(taking))(t)
+	data := must.Get(json.Marshal(d))(t)
+	var stored definition.Definition
+	require.NoError(t, json.Unmarshal(data, &stored))
+	type need struct {
+		pipeline string
+		passed   []string
+		finished bool
+	}
+	want := []need{{"lib", []string{"build"}, true}, {"config", []string{"beta", "prod"}, false}, {"docs", []string{"prod"}, false}}
+	for _, d := range []*definition.Definition{d, &stored} {
+		var got []need
+		for _, n := range d.Needs() {
+			got = append(got, need{n.Pipeline, n.Passed, n.Finished})
+		}
+		assert.Equal(t, want, got)
+	}
+	config := d.Needs()[1]
+	for stage, at := range map[string]yamlfile.Position{
+		"": {File: "p.yaml", Line: 7, Column: 20}, "beta": {File: "p.yaml", Line: 7, Column: 36}, "prod": {File: "p.yaml", Line: 12, Column: 41},
+	} {
+		got := config.At(stage)
+		assert.True(t, got == at, "config passed %q is at %+v, want %+v", stage, got, at)
+	}
+	got := stored.Needs()[1].At("")
+	assert.True(t, got == (yamlfile.Position{}), "a definition of the log is at %+v", got)
+}
+
+func TestADefinitionIsReadBackFromJSON(t *testing.T) {
+	files, err := filepath.Glob("../../examples/*/*.yaml")
+	require.NoError(t, err)
+	texts := map[string][]byte{"all": []byte(everything)}
+	for _, file := range files {
+		if texts[file], err = os.ReadFile(file); err != nil {
+			t.Fatal(err)
+		}
+	}
+	read := 0
+	for name, text := range texts {
+		d, err := definition.Parse(name, text, anyQuery)
+		if err != nil {
+			assert.True(t, name != "all", err)
+			continue // another kind of file
+		}
+		read++
+		back, err := d.Reread(name, anyQuery)
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		was, failed := json.Marshal(d)
+		is, err := json.Marshal(back)
+		err = errors.Join(failed, err)
+		assert.True(t, err == nil && string(is) == string(was), "%s: %v\n%s\nis read back as\n%s", name, err, was, is)
+	}
+	assert.True(t, read >= 5, "only %d were read", read)
+}
+
+func anyQuery(string) error { return nil }
+
+const everything = `
+pipeline: gateway
+supersede: true
+stages:
+  - {name: bins, build: {artifacts: [x86, arm]}}
+  - {name: image, build: {artifacts: [image], manifest: image.yaml, retries: 2, timeout: 5m}}
+  - {name: packages, build: {group: packages.yaml}, after: [bins]}
+  - name: beta
+    after: [image, packages]
+    stop_on_failure: false
+    deploy:
+      host_groups:
+        - {name: gateway/beta, hosts: "attribute:stack == beta", max_leaving: 2, max_in_flight: 25%}
+      steps:
+        - {event: host-artifact-replicated, manifest: r.yaml, retries: 1, timeout: 1m}
+        - {event: host-deployed, manifest: d.yaml}
+  - {name: check, run: {manifest: check.yaml, timeout: 30s}}
+  - {name: approve, approval: {approvals: 2, expires: 24h}}
+  - {name: prod, environment: shop/prod, after: [approve, check], inputs: [{pipeline: config, passed: check}]}
+batches: [{from: beta, to: check}]
+`
