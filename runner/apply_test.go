@@ -16,6 +16,7 @@ import (
 
 	"github.com/deployster-go/deployster/engine"
 	"github.com/deployster-go/deployster/engine/enginetest"
+	"github.com/deployster-go/deployster/internal/must"
 	"github.com/deployster-go/deployster/manifest"
 	"github.com/deployster-go/deployster/runner"
 	"github.com/deployster-go/deployster/runner/encoding"
@@ -41,7 +42,6 @@ func TestApplyBringsResourcesToTheirConfiguration(t *testing.T) {
 	assert.Equal(t, map[string]any{"port": 5432.0, "hosts": []any{"a", "b"}}, w.things["api"], "a single expression keeps its native type")
 	assert.Equal(t, "on test", w.things["other"])
 	assert.True(t, before(w.trace, "set db", "state api"), "api was looked at before db was applied")
-
 	w.forget()
 	got = w.mustApply(t, chain)
 	wantStatuses(t, got, map[string]report.Status{"db": report.Unchanged, "api": report.Unchanged, "other": report.Unchanged})
@@ -51,12 +51,11 @@ func TestApplyBringsResourcesToTheirConfiguration(t *testing.T) {
 func TestEveryStepIsRecorded(t *testing.T) {
 	w := newWorld(t)
 	w.mustApply(t, "resources: {db: {type: thing, config: {value: 1}}}")
-	want := []string{
+	assert.Equal(t, []string{
 		"run-started", "resource-initialized db", "resource-started db", "resource-resolved db",
 		"action-started db set", "action-finished-successfully db set", "resource-verified db",
 		"resource-finished-successfully db", "run-finished-successfully",
-	}
-	assert.Equal(t, want, w.names())
+	}, w.names())
 }
 
 func TestWhatContainersRead(t *testing.T) {
@@ -89,9 +88,8 @@ func TestWhatContainersRead(t *testing.T) {
 func TestActionsOfAResourceThatDoesNotExistReadAnEmptyStaleState(t *testing.T) {
 	w := newWorld(t)
 	w.mustApply(t, "resources: {db: {type: thing, config: {value: 1}}}")
-	if got, ok := w.inputs[2]["staleState"].(map[string]any); !ok || len(got) != 0 {
-		t.Errorf("got %v", w.inputs[2]["staleState"])
-	}
+	got, ok := w.inputs[2]["staleState"].(map[string]any)
+	assert.True(t, ok && len(got) == 0, "got %v", w.inputs[2]["staleState"])
 }
 
 const forest = `
@@ -114,9 +112,8 @@ func TestAFailureStopsTheRun(t *testing.T) {
 		"a": report.Failed, "a1": report.Skipped, "a2": report.Skipped, "z": report.Skipped, "z1": report.Skipped,
 	})
 	i := slices.IndexFunc(w.logged, func(e report.Event) bool { return e.Kind == report.ActionFailed })
-	if e := w.logged[i]; *e.Exit != 7 || !slices.Contains(e.Output, "it would not budge") {
-		t.Errorf("the event does not tell what was said: %+v", e)
-	}
+	e := w.logged[i]
+	assert.True(t, *e.Exit == 7 && slices.Contains(e.Output, "it would not budge"), "the event does not tell what was said: %+v", e)
 }
 
 func TestReadOnlyResourcesAreNeverChanged(t *testing.T) {
@@ -160,8 +157,7 @@ func TestConfirmModes(t *testing.T) {
 	})
 }
 
-// Who quits has declined all that was still to begin, also where a failure would
-// not stop the rest.
+// Who quits has declined all that was still to begin, also where a failure would not stop the rest.
 func TestQuitting(t *testing.T) {
 	w := newWorld(t)
 	w.engine.Images["two-step"] = image(w.twoStep)
@@ -173,9 +169,8 @@ func TestQuitting(t *testing.T) {
 	assert.ErrorIs(t, err, failure.ErrQuit)
 	assert.NotErrorIs(t, err, runner.ErrInterrupted)
 	want := map[string]report.Status{"a": report.Failed, "b": report.Skipped, "c": report.Skipped}
-	if !maps.Equal(got, want) || w.runs("first") != 1 || w.runs("second") != 0 || len(w.asked) != 2 {
-		t.Errorf("got %v after %d questions, ran %v", got, len(w.asked), w.trace)
-	}
+	assert.True(t, maps.Equal(got, want) && w.runs("first") == 1 && w.runs("second") == 0 &&
+		len(w.asked) == 2, "got %v after %d questions, ran %v", got, len(w.asked), w.trace)
 	last := w.ended(t)
 	assert.Equal(t, report.RunFailed, last.Kind)
 	assert.Contains(t, last.Error, "declined")
@@ -260,10 +255,9 @@ func TestPlugs(t *testing.T) {
 		return `{"plugs":{"sock":` + request + `},"state_action":{"args":["state"]}}`
 	}
 	for name, tc := range map[string]struct {
-		request string
-		plugs   string
-		mount   string // "ro", "rw" or none
-		refuse  string
+		request, plugs string
+		mount          string // "ro", "rw" or none
+		refuse         string
 	}{
 		"read-only unless asked":    {`{"container_path":"/s","writable":false}`, `{sock: {path: .}}`, "ro", ""},
 		"writable by default":       {`{"container_path":"/s"}`, `{sock: {path: .}}`, "rw", ""},
@@ -341,9 +335,8 @@ func TestSecretsAreInNoEventAndNoFile(t *testing.T) {
 	assert.Contains(t, everything, "setting db with (secret)", "the line with the secret is not there at all")
 }
 
-// Whatever the graph and whatever fails: nothing is looked at before what it
-// depends on is verified, exactly what does not depend on a failure is applied,
-// and every resource has one outcome.
+// Whatever the graph and whatever fails: nothing is looked at before what it depends on is verified, exactly what does
+// not depend on a failure is applied, and every resource has one outcome.
 func TestWorkDirectoryIsWritableAndTold(t *testing.T) {
 	w := newWorld(t)
 	w.engine.Images["writer"] = image(func(_ context.Context, c enginetest.Call) int {
@@ -399,34 +392,28 @@ resources:
   db: {type: thing, config: {value: 5432, token: hunter2}}
 `
 
-// ended is the last recorded event of the run.
 func (w *world) ended(t *testing.T) report.Event {
-	t.Helper()
 	e := w.logged[len(w.logged)-1]
-	if e.Kind != report.RunFinished && e.Kind != report.RunFailed {
-		t.Fatalf("the last event is %s", e.Kind)
-	}
+	require.True(t, e.Kind == report.RunFinished || e.Kind == report.RunFailed, "the last event is %s", e.Kind)
 	return e
 }
 
 func TestAnApplyTellsItsOutputs(t *testing.T) {
 	w := newWorld(t)
-	_, err := w.apply(t, telling+`
+	must.Get(w.apply(t, telling+`
 outputs:
   port: {value: '{{ db.state.value }}', description: where it listens}
   all: '{{ web_site.values() | map(attribute="state.value") | sort | join(" ") }}'
   stage: '{{ stage }}'
   fixed: [1, '{{ db.name }}']
-`)
-	require.NoError(t, err)
+`))(t)
 	got, _ := json.Marshal(w.ended(t).Outputs)
 	const want = `{"outputs":{"all":{"value":"a! b!"},"fixed":{"value":[1,"db"]},"port":{"value":5432,"description":"where it listens"},"stage":{"value":"test"}}}`
 	assert.Equal(t, want, string(got))
 	line, _ := json.Marshal(encoding.LineOf(w.ended(t)))
 	var read encoding.Line
-	if err := json.Unmarshal(line, &read); err != nil || len(read.Event().Outputs.Outputs) != 4 {
-		t.Errorf("%s is read as %+v (%v)", line, read.Event(), err)
-	}
+	err := json.Unmarshal(line, &read)
+	assert.True(t, err == nil && len(read.Event().Outputs.Outputs) == 4, "%s is read as %+v (%v)", line, read.Event(), err)
 }
 
 func TestASecretOutputIsNotTold(t *testing.T) {
@@ -440,9 +427,8 @@ func TestASecretOutputIsNotTold(t *testing.T) {
 			w := newWorld(t)
 			w.mustApply(t, telling+"\noutputs: {o: "+output+"}")
 			all, _ := json.Marshal([]any{w.logged, w.events})
-			if o := w.ended(t).Outputs.Outputs["o"]; !o.Secret || o.Value != nil || strings.Contains(string(all)+w.kept(t), "hunter2") {
-				t.Errorf("it is told as %+v", o)
-			}
+			o := w.ended(t).Outputs.Outputs["o"]
+			assert.True(t, o.Secret && o.Value == nil && !strings.Contains(string(all)+w.kept(t), "hunter2"), "it is told as %+v", o)
 			assert.NotNil(t, w.ended(t).Outputs.Secrets()["o"], "its value is not recorded")
 			for _, e := range w.events {
 				assert.Nil(t, e.Outputs.Secrets())
@@ -457,23 +443,16 @@ func TestWhatIsNotAppliedTellsNothing(t *testing.T) {
 	if _, err := w.apply(t, telling+"\noutputs: {o: 1}"); err == nil || len(w.ended(t).Outputs.Outputs) != 0 {
 		t.Errorf("a run that failed (%v) tells %+v", err, w.ended(t).Outputs)
 	}
-
 	w = newWorld(t)
 	_, err := w.apply(t, telling+"\noutputs: {o: 1, p: '{{ db.state.nothing }}', q: '{{ db.state.value.hunter2 }}'}")
 	if err == nil || !strings.Contains(err.Error(), "m.yaml:6:32: outputs.p: ") || strings.Contains(err.Error(), "hunter2") || w.ended(t).Kind != report.RunFailed || len(w.ended(t).Outputs.Outputs) != 0 {
 		t.Errorf("outputs that cannot be evaluated: %v", err)
 	}
-
 	w = newWorld(t)
-	some := func(o *options) {
-		m, err := o.Manifest.Select([]string{"db"})
-		require.NoError(t, err)
-		o.Manifest = m
-	}
+	some := func(o *options) { m := must.Get(o.Manifest.Select([]string{"db"}))(t); o.Manifest = m }
 	w.mustApply(t, telling+"\noutputs: {o: '{{ db.name }}', p: '{{ web_site | length }}'}", some)
 	got, _ := json.Marshal(w.ended(t).Outputs)
 	assert.Equal(t, `{"outputs":{"o":{"value":"db"}},"outputs_unknown":["p"]}`, string(got), "an apply of some resources")
-
 	w = newWorld(t)
 	_, err = w.apply(t, telling+"\noutputs: {o: '{{ \"x\" * 600000 }}', p: '{{ \"x\" * 600000 }}'}")
 	assert.ErrorContains(t, err, "more than 1 MiB", "outputs that are too large")
@@ -500,9 +479,8 @@ func TestWhatDiffersIsRecorded(t *testing.T) {
 			for _, line := range step.want {
 				assert.Contains(t, text, line, "%s: %q is not in %q", step.config, line, text)
 			}
-			if len(step.want) == 0 && text != "" || strings.Contains(text, "first") || strings.Contains(text, "second") {
-				t.Errorf("%s: %q", step.config, text)
-			}
+			assert.True(t, (len(step.want) != 0 || text == "") && !strings.Contains(text, "first") &&
+				!strings.Contains(text, "second"), "%s: %q", step.config, text)
 		}
 	}
 }

@@ -61,9 +61,8 @@ func TestAPanicFailsWhatItHappenedIn(t *testing.T) {
 				o.Engine, o.KeepGoing = frail{w.engine, at("bad", tc.action)}, true
 			})
 			all := crash.All(err)
-			if len(all) != 1 || !strings.Contains(all[0].Place, "frail.Run (crash_test.go:") || !strings.Contains(all[0].Stack, "runner.(*Runner)") {
-				t.Fatalf("told was %v", err)
-			}
+			require.True(t, len(all) == 1 && strings.Contains(all[0].Place, "frail.Run (crash_test.go:") &&
+				strings.Contains(all[0].Stack, "runner.(*Runner)"), "told was %v", err)
 			wantStatuses(t, got, map[string]report.Status{"bad": report.Failed, "after": report.Skipped, "other": tc.other})
 			// What is secret is known once a type has answered init.
 			if all := w.everything(t, err); tc.action != "init" && strings.Contains(all, "hush-hush") {
@@ -94,13 +93,9 @@ func TestAPanicWhilePlanningIsAnError(t *testing.T) {
 	w := newWorld(t)
 	change := func(o *options) { o.Engine = frail{w.engine, at("bad", "state")} }
 	plan, err := w.runner(t, panicky, change).Plan(t.Context())
-	if len(crash.All(err)) != 1 || plan == nil || plan.Resources[0].Status != report.Failed {
-		t.Errorf("told was %v of %+v", err, plan)
-	}
+	assert.True(t, len(crash.All(err)) == 1 && plan != nil && plan.Resources[0].Status == report.Failed, "told was %v of %+v", err, plan)
 	found, err := w.runner(t, panicky, change).Drift(t.Context())
-	if len(crash.All(err)) != 1 || found == nil || found.Resources[0].Status != report.Failed {
-		t.Errorf("told was %v of %+v", err, found)
-	}
+	assert.True(t, len(crash.All(err)) == 1 && found != nil && found.Resources[0].Status == report.Failed, "told was %v of %+v", err, found)
 }
 
 // brittle is an observer that panics at some events.
@@ -116,7 +111,6 @@ func (b brittle) Observe(e report.Event) {
 	b.world.Observe(e)
 }
 
-// nth is an observer that panics at one event of a kind, and sees no other of it.
 func nth(w *world, kind report.EventKind, n int) runner.Observer {
 	return brittle{w, func(e report.Event) bool {
 		if e.Kind == kind {
@@ -126,7 +120,6 @@ func nth(w *world, kind report.EventKind, n int) runner.Observer {
 	}}
 }
 
-// Whatever panics, the run ends, and so does in the log all that began.
 func TestWhatBeganHasAnEndAfterAPanic(t *testing.T) {
 	for _, kind := range []report.EventKind{
 		report.ResourceInitialized, report.ResourceStarted, report.Working, report.Line, report.ResourceResolved,
@@ -192,17 +185,14 @@ func TestAPanicAtAPartOfAnAnswerEndsTheProcess(t *testing.T) {
 			_, err := w.apply(t, many(1, "thing"), func(o *options) {
 				o.Observer = brittle{w, func(e report.Event) bool { return e.Kind == report.Line }}
 			})
-			if all := crash.All(err); len(all) == 0 || !strings.Contains(all[0].Message, "cannot show line") {
-				t.Errorf("told was %v", err)
-			}
-			if names := w.names(); !slices.Contains(names, "action-failed r0 set") || names[len(names)-1] != "run-failed" {
-				t.Errorf("the log tells %q", names)
-			}
+			all := crash.All(err)
+			assert.True(t, len(all) != 0 && strings.Contains(all[0].Message, "cannot show line"), "told was %v", err)
+			names := w.names()
+			assert.True(t, slices.Contains(names, "action-failed r0 set") && names[len(names)-1] == "run-failed", "the log tells %q", names)
 		})
 	}
 }
 
-// A panic while an image is got is not hidden from who else needs it.
 func TestAPanicOfProgressFailsAllThatNeedTheImage(t *testing.T) {
 	w := newWorld(t)
 	w.engine.Registry, w.engine.Images = w.engine.Images, nil
@@ -226,9 +216,8 @@ func TestAPanicOfWhoWatchesIsAnError(t *testing.T) {
 			if kind == report.RunStarted {
 				return // nothing more is told, nor done
 			}
-			if last := w.logged[len(w.logged)-1].Kind; last != report.RunFailed && kind != report.RunFinished {
-				t.Errorf("the log ends with %s", last)
-			}
+			last := w.logged[len(w.logged)-1].Kind
+			assert.True(t, last == report.RunFailed || kind == report.RunFinished, "the log ends with %s", last)
 		})
 	}
 	w := newWorld(t)

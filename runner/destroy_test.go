@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/deployster-go/deployster/engine/enginetest"
+	"github.com/deployster-go/deployster/internal/must"
 	"github.com/deployster-go/deployster/manifest"
 	"github.com/deployster-go/deployster/protocol"
 	"github.com/deployster-go/deployster/runner"
@@ -67,10 +68,8 @@ func removable(w *world) *world {
 	return w
 }
 
-// destroy destroys what a manifest made and returns the outcome of each
-// resource.
+// destroy destroys what a manifest made and returns the outcome of each resource.
 func (w *world) destroy(t testing.TB, text string, change ...func(*options)) (map[string]report.Status, error) {
-	t.Helper()
 	result, err := w.runner(t, text, change...).Destroy(t.Context())
 	statuses := map[string]report.Status{}
 	for _, r := range result.Resources {
@@ -79,28 +78,19 @@ func (w *world) destroy(t testing.TB, text string, change ...func(*options)) (ma
 	return statuses, err
 }
 
-// mustDestroy is as destroy, of a run that succeeds.
 func (w *world) mustDestroy(t testing.TB, text string, change ...func(*options)) map[string]report.Status {
-	t.Helper()
-	statuses, err := w.destroy(t, text, change...)
-	require.NoError(t, err)
-	return statuses
+	return must.Get(w.destroy(t, text, change...))(t)
 }
 
-// applied is a world in which a manifest was applied.
 func applied(t testing.TB, text string) *world {
-	t.Helper()
 	w := removable(newWorld(t))
 	w.mustApply(t, text)
 	w.forget()
 	return w
 }
 
-func remove(names ...string) func(*options) {
-	return func(o *options) { o.Remove = names }
-}
-
-func keepGoing(o *options) { o.KeepGoing = true }
+func remove(names ...string) func(*options) { return func(o *options) { o.Remove = names } }
+func keepGoing(o *options)                  { o.KeepGoing = true }
 
 // known answers for a log that knows these to be gone.
 func known(names ...string) func(*options) {
@@ -121,7 +111,6 @@ func TestDestroyRemovesWhatAnApplyMade(t *testing.T) {
 	assert.Empty(t, w.things)
 	assert.True(t, before(w.trace, "unset api", "absent db"), "db was asked about before api was gone")
 	assert.Equal(t, 1, w.runs("state"), "only the state of db is needed")
-
 	w.forget()
 	got = w.mustDestroy(t, chain, known("api"))
 	wantStatuses(t, got, map[string]report.Status{"db": report.Absent, "api": report.Absent, "other": report.Absent})
@@ -132,17 +121,15 @@ func TestEveryStepOfADestroyIsRecorded(t *testing.T) {
 	const text = "resources: {db: {type: thing, config: {value: 1}}}"
 	w := applied(t, text)
 	w.mustDestroy(t, text)
-	want := []string{
+	assert.Equal(t, []string{
 		"run-started", "resource-initialized db", "resource-started db", "resource-resolved db",
 		"action-started db unset", "action-finished-successfully db unset", "resource-destroyed db",
 		"resource-finished-successfully db", "run-finished-successfully",
-	}
-	assert.Equal(t, want, w.names())
+	}, w.names())
 	for i, status := range map[int]report.Status{3: report.Present, 6: report.Absent, 7: report.Destroyed} {
 		assert.Equal(t, status, w.logged[i].Status)
 	}
-	last := w.ended(t)
-	assert.Equal(t, (report.Counts{Changed: 1}), last.Counts)
+	assert.Equal(t, (report.Counts{Changed: 1}), w.ended(t).Counts)
 }
 
 func TestWhatIsOnlyObservedIsLeftAlone(t *testing.T) {
@@ -166,8 +153,7 @@ resources:
 	assert.Equal(t, "only observed: left alone", w.logged[i].Error)
 }
 
-// What is left alone, and needed by nothing that goes, is none of a destroy's
-// business: not even its type need be there.
+// What is left alone, and needed by nothing that goes, is none of a destroy's business: not even its type need be there.
 func TestATypeThatIsNotNeededIsNotInitialized(t *testing.T) {
 	const text = `
 resources:
@@ -177,17 +163,12 @@ resources:
 	w := removable(newWorld(t))
 	w.things["ours"] = 1
 	r := w.runner(t, text)
-	plan, err := r.PlanDestroy(t.Context())
-	if err != nil || len(plan.Resources) != 2 || plan.Resources[0].Status != report.Skipped {
-		t.Fatalf("%+v, %v", plan, err)
-	}
-	got, err := r.Destroy(t.Context())
-	require.NoError(t, err)
-	assert.Len(t, got.Resources, 2)
+	plan := must.Get(r.PlanDestroy(t.Context()))(t)
+	require.True(t, len(plan.Resources) == 2 && plan.Resources[0].Status == report.Skipped, "%+v", plan)
+	assert.Len(t, must.Get(r.Destroy(t.Context()))(t).Resources, 2)
 	assert.Len(t, w.logged[0].Resources, 2)
-	if w.runs("init") > 0 && slices.Contains(w.trace, "init theirs") || len(w.things) > 0 {
-		t.Errorf("it did %v, left are %v", w.trace, w.things)
-	}
+	assert.True(t, (w.runs("init") == 0 || !slices.Contains(w.trace, "init theirs")) &&
+		len(w.things) == 0, "it did %v, left are %v", w.trace, w.things)
 }
 
 func TestAStateThatIsStaleServesToResolve(t *testing.T) {
@@ -201,13 +182,10 @@ func TestAStateThatIsStaleServesToResolve(t *testing.T) {
 func TestATargetIsRemovedWithoutWhatItDependsOn(t *testing.T) {
 	w := applied(t, chain)
 	got := w.mustDestroy(t, chain, remove("api"))
-	if len(got) != 1 || got["api"] != report.Destroyed || len(w.things) != 2 {
-		t.Errorf("%v, left are %v", got, w.things)
-	}
+	assert.True(t, len(got) == 1 && got["api"] == report.Destroyed && len(w.things) == 2, "%v, left are %v", got, w.things)
 	for _, name := range w.names() {
-		if strings.Contains(name, "other") || strings.HasSuffix(name, "db") && name != "resource-initialized db" {
-			t.Errorf("recorded %q", name)
-		}
+		assert.True(t, !strings.Contains(name, "other") &&
+			(!strings.HasSuffix(name, "db") || name == "resource-initialized db"), "recorded %q", name)
 	}
 	assert.Equal(t, 2, w.runs("absent"), "it asked for %v", w.trace)
 }
@@ -249,15 +227,12 @@ func TestDestroyAsksAsOftenAsIsWanted(t *testing.T) {
 		w.mustDestroy(t, chain, func(o *options) { o.Confirm = mode })
 		assert.Len(t, w.asked, asked)
 		for _, q := range w.asked {
-			if len(q.Diff) > 0 || len(q.Actions) != 1 || q.Actions[0].Name != "unset" {
-				t.Errorf("asked %+v", q)
-			}
+			assert.True(t, len(q.Diff) == 0 && len(q.Actions) == 1 && q.Actions[0].Name == "unset", "asked %+v", q)
 		}
 	}
 	w := applied(t, chain)
 	w.yes = func(runner.Question) bool { return false }
-	_, err := w.destroy(t, chain, func(o *options) { o.Confirm = runner.ConfirmAction })
-	assert.ErrorContains(t, err, "declined")
+	assert.ErrorContains(t, must.Fail(w.destroy(t, chain, func(o *options) { o.Confirm = runner.ConfirmAction })), "declined")
 	assert.Len(t, w.things, 3)
 }
 
@@ -269,20 +244,17 @@ func TestStoppingADestroyLetsTheRunningActionFinish(t *testing.T) {
 			close(stop)
 		}
 	}
-	_, err := w.destroy(t, chain, func(o *options) { o.Stop, o.Parallelism = stop, 1 })
-	assert.ErrorIs(t, err, runner.ErrInterrupted)
+	assert.ErrorIs(t, must.Fail(w.destroy(t, chain, func(o *options) { o.Stop, o.Parallelism = stop, 1 })), runner.ErrInterrupted)
 	assert.Len(t, w.things, 2)
-	if last := w.ended(t); last.Kind != report.RunFailed || last.Data["interrupted"] != "true" {
-		t.Errorf("the log ends with %+v", last)
-	}
+	last := w.ended(t)
+	assert.True(t, last.Kind == report.RunFailed && last.Data["interrupted"] == "true", "the log ends with %+v", last)
 }
 
 func TestPlanDestroySaysWhatWouldBeRemovedAndDoesNothing(t *testing.T) {
 	w := applied(t, chain)
 	delete(w.things, "other")
 	r := w.runner(t, chain)
-	plan, err := r.PlanDestroy(t.Context())
-	require.NoError(t, err)
+	plan := must.Get(r.PlanDestroy(t.Context()))(t)
 	var said []string
 	for _, p := range plan.Resources {
 		said = append(said, fmt.Sprintf("%s %s %d", p.Name, p.Status, len(p.Actions)))
@@ -290,14 +262,11 @@ func TestPlanDestroySaysWhatWouldBeRemovedAndDoesNothing(t *testing.T) {
 	if want := []string{"api PRESENT 1", "other ABSENT 0", "db PRESENT 1"}; !slices.Equal(said, want) && !slices.Equal(said, []string{"other ABSENT 0", "api PRESENT 1", "db PRESENT 1"}) {
 		t.Errorf("got %v", said)
 	}
-	if !plan.Destroy || !plan.Changes() || len(w.logged) > 0 || w.runs("unset") > 0 {
-		t.Errorf("a plan did %v and recorded %v", w.trace, w.names())
-	}
-	if _, err := r.Destroy(t.Context()); err != nil || len(w.things) > 0 {
-		t.Errorf("after its plan: %v, left are %v", err, w.things)
-	}
-	plan, err = w.runner(t, chain, known("api")).PlanDestroy(t.Context())
-	require.NoError(t, err)
+	assert.True(t, plan.Destroy && plan.Changes() && len(w.logged) == 0 &&
+		w.runs("unset") == 0, "a plan did %v and recorded %v", w.trace, w.names())
+	_, err := r.Destroy(t.Context())
+	assert.True(t, err == nil && len(w.things) == 0, "after its plan: %v, left are %v", err, w.things)
+	plan = must.Get(w.runner(t, chain, known("api")).PlanDestroy(t.Context()))(t)
 	assert.False(t, plan.Changes())
 }
 
@@ -325,9 +294,7 @@ nothing was removed; the rest can be, with --target top --target cache`
 		t.Errorf("it did %v", w.trace)
 	}
 	wantStatuses(t, got, map[string]report.Status{"fixed": report.Failed, "also": report.Failed, "base": report.Skipped, "top": report.Skipped, "cache": report.Skipped})
-
-	got = w.mustDestroy(t, text, remove("top", "cache", "warm"))
-	assert.Len(t, got, 3)
+	assert.Len(t, w.mustDestroy(t, text, remove("top", "cache", "warm")), 3)
 	assert.Len(t, w.things, 3)
 }
 
@@ -350,8 +317,7 @@ func TestWhetherAllCanBeRemovedIsKnownBeforeAnythingIsMade(t *testing.T) {
 	assert.Empty(t, w.logged)
 }
 
-// chainOfUnknown is a chain with a resource at its end, whose configuration is not
-// known when those before it are not.
+// chainOfUnknown is a chain with a resource at its end, whose configuration is not known when those before it are not.
 const chainOfUnknown = chain + `  deep: {type: thing, dependencies: {api: api}, config: {value: "{{ api.state.value }}"}}
 `
 
@@ -403,8 +369,7 @@ func TestAConfigurationThatCannotBeKnownIsSkippedWhenNoRunEverCameToIt(t *testin
 	unmade := func(o *options) {
 		o.Absence = func(context.Context, string) (runner.Absence, error) { return runner.NeverCreated, nil }
 	}
-	plan, err := w.runner(t, chainOfUnknown, unmade).PlanDestroy(t.Context())
-	require.NoError(t, err)
+	plan := must.Get(w.runner(t, chainOfUnknown, unmade).PlanDestroy(t.Context()))(t)
 	for _, r := range plan.Resources {
 		if unasked := r.Name == "api" || r.Name == "deep"; unasked != (r.Status == report.Skipped && strings.Contains(r.Error, "never applied, as far as the log knows; not asked")) {
 			t.Errorf("the plan says of %s %s %s", r.Name, r.Status, r.Error)
@@ -418,19 +383,17 @@ func TestAConfigurationThatCannotBeKnownIsSkippedWhenNoRunEverCameToIt(t *testin
 			t.Errorf("recorded %s %s", e.Kind, e.Status)
 		}
 	}
-	last := w.ended(t)
-	assert.Equal(t, (report.Counts{Changed: 1, Unchanged: 1, Skipped: 2}), last.Counts)
+	assert.Equal(t, (report.Counts{Changed: 1, Unchanged: 1, Skipped: 2}), w.ended(t).Counts)
 }
 
 func TestAConfigurationThatCannotBeKnownFailsWithWhatCouldNotBeAsked(t *testing.T) {
 	w := applied(t, chainOfUnknown)
 	delete(w.things, "db")
-	_, err := w.destroy(t, chainOfUnknown, func(o *options) {
+	assert.ErrorContains(t, must.Fail(w.destroy(t, chainOfUnknown, func(o *options) {
 		o.Absence = func(context.Context, string) (runner.Absence, error) {
 			return runner.Unproven, errors.New("disk on fire")
 		}
-	})
-	assert.ErrorContains(t, err, "disk on fire")
+	})), "disk on fire")
 }
 
 func TestAConfigurationCannotBeKnownWhenAStateCannotBeRead(t *testing.T) {
@@ -442,6 +405,5 @@ func TestAConfigurationCannotBeKnownWhenAStateCannotBeRead(t *testing.T) {
 		}
 		return good(ctx, c)
 	})
-	_, err := w.destroy(t, chain)
-	assert.ErrorContains(t, err, "needs the state of db, which could not be read (state exited with 9")
+	assert.ErrorContains(t, must.Fail(w.destroy(t, chain)), "needs the state of db, which could not be read (state exited with 9")
 }

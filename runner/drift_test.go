@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/deployster-go/deployster/engine/enginetest"
+	"github.com/deployster-go/deployster/internal/must"
 	"github.com/deployster-go/deployster/manifest"
 	"github.com/deployster-go/deployster/protocol"
 	"github.com/deployster-go/deployster/runner"
@@ -23,9 +24,7 @@ import (
 	"github.com/deployster-go/deployster/runner/report"
 )
 
-// drift returns what is told of each resource, as one text.
 func (w *world) drift(t *testing.T, text string, change ...func(*options)) (map[string]string, *report.Drift, error) {
-	t.Helper()
 	found, err := w.runner(t, text, change...).Drift(t.Context())
 	told := map[string]string{}
 	if found == nil {
@@ -57,7 +56,6 @@ func (w *world) drift(t *testing.T, text string, change ...func(*options)) (map[
 }
 
 func wantTold(t *testing.T, got, want map[string]string) {
-	t.Helper()
 	for name, told := range want {
 		assert.Equal(t, told, got[name], name)
 	}
@@ -141,9 +139,8 @@ func TestAMistypedPathToIgnoreIsTold(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, "VALID in vain valeu in vain nam", told["db"])
 	delete(w.things, "db")
-	if told, _, err = w.drift(t, text); err != nil || told["db"] != "STALE missing" {
-		t.Errorf("of what is not there nothing can be said: %v, %v", told, err)
-	}
+	told, _, err = w.drift(t, text)
+	assert.True(t, err == nil && told["db"] == "STALE missing", "of what is not there nothing can be said: %v, %v", told, err)
 }
 
 func TestIgnoredDriftChangesNoPlan(t *testing.T) {
@@ -185,17 +182,15 @@ func TestDriftIsInterrupted(t *testing.T) {
 		}
 	}
 	_, found, err := w.drift(t, fleet, func(o *options) { o.Stop, o.Parallelism = stop, 1 })
-	if !errors.Is(err, runner.ErrInterrupted) || found == nil || found.Resources[1].Status != report.Skipped {
-		t.Errorf("%v, %+v", err, found)
-	}
+	assert.True(t, errors.Is(err, runner.ErrInterrupted) && found != nil &&
+		found.Resources[1].Status == report.Skipped, "%v, %+v", err, found)
 }
 
 func TestAfterADriftEachStateIsKnownAsItWasFound(t *testing.T) {
 	w := newWorld(t)
 	w.things = map[string]any{"good": 1, "bad": "old", "after": "old", "beside": 2}
 	r := w.runner(t, fleet)
-	_, err := r.Drift(t.Context())
-	require.NoError(t, err)
+	must.Get(r.Drift(t.Context()))(t)
 	for name, want := range map[string]string{
 		"good": "map[name:good value:1]", "bad": "map[value:old]", "beside": "map[value:2]", "lost": "map[]", "lower": "map[]",
 	} {
@@ -203,7 +198,6 @@ func TestAfterADriftEachStateIsKnownAsItWasFound(t *testing.T) {
 	}
 }
 
-// The state of what has drifted need not have what others need of it.
 func TestWhatNeedsADriftedStateIsNotKnown(t *testing.T) {
 	w := newWorld(t)
 	w.things["up"] = "old"
@@ -230,8 +224,7 @@ resources:
 	assert.ErrorContains(t, err, "nam")
 }
 
-// box is a type whose resources are what they are configured to be, key by key. All of them are
-// in w.things, as mappings.
+// box is a type whose resources are what they are configured to be, key by key. All of them are in w.things, as mappings.
 func box(w *world) {
 	w.engine.Images["box"] = image(func(_ context.Context, c enginetest.Call) int {
 		var in protocol.ActionInput
@@ -264,7 +257,6 @@ func box(w *world) {
 	})
 }
 
-// What is to be left as it is stays so, whoever looks; the rest is brought to its configuration.
 func TestWhatIsToBeLeftAsItIsStaysSo(t *testing.T) {
 	type object = map[string]any
 	for name, c := range map[string]struct {
@@ -295,17 +287,15 @@ func TestWhatIsToBeLeftAsItIsStaysSo(t *testing.T) {
 			told, _, err := w.drift(t, text)
 			require.NoError(t, err)
 			assert.Equal(t, c.drift, told["a"])
-			plan := w.mustPlan(t, text)
-			assert.Equal(t, c.status == report.Unchanged, plan.Resources[0].Status == report.Valid)
+			assert.Equal(t, c.status == report.Unchanged, w.mustPlan(t, text).Resources[0].Status == report.Valid)
 			if got, err := w.apply(t, text); err != nil || got["a"] != c.status {
 				t.Errorf("applied: %s, %v; want %s", got["a"], err, c.status)
 			}
 			var after, want any
 			a, _ := json.Marshal(w.things["a"])
 			b, _ := json.Marshal(c.after)
-			if json.Unmarshal(a, &after) != nil || json.Unmarshal(b, &want) != nil || !reflect.DeepEqual(after, want) {
-				t.Errorf("in the end there is %s, want %s", a, b)
-			}
+			assert.True(t, json.Unmarshal(a, &after) == nil && json.Unmarshal(b, &want) == nil &&
+				reflect.DeepEqual(after, want), "in the end there is %s, want %s", a, b)
 		})
 	}
 }
@@ -320,10 +310,8 @@ func TestWhatNothingRemovesIsRefusedWithItsPlace(t *testing.T) {
 	assert.ErrorContains(t, err, "--target a")
 	assert.Zero(t, w.runs("unset")+w.runs("absent"))
 	assert.Len(t, w.things, 2)
-	_, err = w.runner(t, text).PlanDestroy(t.Context())
-	assert.ErrorAs(t, err, &invalid)
-	err = w.runner(t, text).Removable(t.Context())
-	assert.ErrorAs(t, err, &invalid, "removable")
+	assert.ErrorAs(t, must.Fail(w.runner(t, text).PlanDestroy(t.Context())), &invalid)
+	assert.ErrorAs(t, w.runner(t, text).Removable(t.Context()), &invalid, "removable")
 	w.mustDestroy(t, text, remove("a"))
 	assert.Len(t, w.things, 1)
 }

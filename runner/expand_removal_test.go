@@ -1,28 +1,34 @@
 package runner_test
 
 import (
+	"context"
+	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
 
+	"github.com/deployster-go/deployster/engine/enginetest"
+	"github.com/deployster-go/deployster/internal/must"
+	"github.com/deployster-go/deployster/runner"
 	"github.com/deployster-go/deployster/runner/report"
 )
 
-// What was made by the name that stands for instances by now is another resource, which is no longer
-// declared.
+// What was made by the name that stands for instances by now is another resource, which is no longer declared.
 func TestAResourceThatBecameManyIsNoLongerDeclared(t *testing.T) {
 	w := removable(newWorld(t))
 	for _, name := range []string{"page", "old"} {
 		w.things[name] = 1
 	}
 	before := leftBefore
-	plan := w.mustPlan(t, late, before)
-	assert.Len(t, plan.Undeclared, 2)
+	assert.Len(t, w.mustPlan(t, late, before).Undeclared, 2)
 	wantStatuses(t, w.mustApply(t, late, before), map[string]report.Status{"page[a]": report.Changed})
 	assert.NotNil(t, w.things["page"])
 }
@@ -47,9 +53,8 @@ func TestAResourceThatBecameManyIsPruned(t *testing.T) {
 	}
 	w.forget()
 	got, err := w.apply(t, late, leftBefore, prune, to(plan))
-	if err != nil || got["page"] != report.Destroyed || got["page[a]"] != report.Unchanged || w.things["page"] != nil || w.things["old"] != nil || w.things["page[a]"] == nil {
-		t.Errorf("pruned: %v, %v", got, err)
-	}
+	assert.True(t, err == nil && got["page"] == report.Destroyed && got["page[a]"] == report.Unchanged &&
+		w.things["page"] == nil && w.things["old"] == nil && w.things["page[a]"] != nil, "pruned: %v, %v", got, err)
 	assert.Equal(t, 2, w.runs("unset"))
 	assert.Equal(t, "absent page", w.trace[len(w.trace)-1])
 	once(t, w)
@@ -64,13 +69,10 @@ func TestWhatBecameManyGoesWithTheInstances(t *testing.T) {
 	w := applied(t, late)
 	w.things["page"] = 1
 	plain := []report.Undeclared{{Name: "page", Run: "OLD", Made: report.Made{Type: "thing", Config: map[string]any{"value": 1}}}}
-	got, err := w.destroy(t, late, func(o *options) { o.Undeclared, o.Prune = plain, true })
-	if err != nil || len(w.things) > 0 || got["page"] != report.Destroyed || got["page[a]"] != report.Destroyed {
-		t.Errorf("%v, %v leaves %v", got, err, w.things)
-	}
+	got := must.Get(w.destroy(t, late, func(o *options) { o.Undeclared, o.Prune = plain, true }))(t)
+	assert.True(t, len(w.things) == 0 && got["page"] == report.Destroyed && got["page[a]"] == report.Destroyed, "%v leaves %v", got, w.things)
 }
 
-// Instances depended on something else when they were made than others depend on them now.
 func TestInstancesAreRemovedInTheOrderOfWhatDependsOnThem(t *testing.T) {
 	w := applied(t, late)
 	old := func(o *options) {
@@ -107,9 +109,8 @@ func TestPrunedInstancesAreRemovedInTheOrderOfWhatDependedOnThem(t *testing.T) {
 		o.Prune = true
 		o.Undeclared = []report.Undeclared{{Name: "list", Run: "OLD", At: time.Unix(1, 0), Made: report.Made{Type: "thing", Config: map[string]any{"value": 1}, DependsOn: []string{"page"}}}}
 	}
-	if _, err := w.apply(t, late, old); err != nil || w.things["list"] != nil || w.things["page[gone]"] != nil {
-		t.Fatalf("%v leaves %v", err, w.things)
-	}
+	_, err := w.apply(t, late, old)
+	require.True(t, err == nil && w.things["list"] == nil && w.things["page[gone]"] == nil, "%v leaves %v", err, w.things)
 	assert.True(t, before(w.trace, "unset list", "unset page[gone]"))
 }
 
@@ -118,7 +119,6 @@ func acted(w *world) (all []string) {
 }
 
 func once(t *testing.T, w *world) {
-	t.Helper()
 	seen := map[string]bool{}
 	for _, e := range w.logged {
 		key := fmt.Sprint(e.Kind, " ", e.Resource, " ", e.Action, " ", max(1, e.Attempt))
@@ -170,17 +170,15 @@ func TestAnInstanceThatIsReplacedMayBeGoneThen(t *testing.T) {
 	w.things["zones"] = []any{"a", "c"}
 	made(w, "a", "c")
 	got, err := w.apply(t, strings.ReplaceAll(late, "page[b]", "page[a]"), replacing("page[c]"))
-	if err != nil || w.things["page[c]"] != nil || w.things["page[b]"] == nil || got["page[b]"] != report.Changed || got["page[a]"] != report.Unchanged {
-		t.Errorf("%v, %v leaves %v", got, err, w.things)
-	}
+	assert.True(t, err == nil && w.things["page[c]"] == nil && w.things["page[b]"] != nil &&
+		got["page[b]"] == report.Changed && got["page[a]"] == report.Unchanged, "%v, %v leaves %v", got, err, w.things)
 	once(t, w)
 }
 
 func TestWhatIsNotKnownToBeAnInstanceIsNotReplaced(t *testing.T) {
 	for name, tc := range map[string]struct {
-		zones any
-		one   string
-		want  string
+		zones     any
+		one, want string
 	}{
 		"it is none":           {[]any{"a", "b"}, "page[c]", `"page" has no instance "c"; there are a, b`},
 		"nothing is there yet": {nil, "page[a]", "needs the state of zones, which does not exist"},
@@ -191,28 +189,24 @@ func TestWhatIsNotKnownToBeAnInstanceIsNotReplaced(t *testing.T) {
 			if tc.zones != nil {
 				w.things["zones"] = tc.zones
 			}
-			_, err := w.runner(t, late, replacing(tc.one)).Plan(t.Context())
-			assert.Error(t, err, "it is planned")
+			assert.Error(t, must.Fail(w.runner(t, late, replacing(tc.one)).Plan(t.Context())), "it is planned")
 			got, err := w.apply(t, late, replacing(tc.one))
-			if err == nil || !strings.Contains(err.Error(), tc.want) || w.runs("unset") > 0 || got["page"] != report.Failed {
-				t.Errorf("%v, %v", got, err)
-			}
+			assert.True(t, err != nil && strings.Contains(err.Error(), tc.want) && w.runs("unset") == 0 &&
+				got["page"] == report.Failed, "%v, %v", got, err)
 		})
 	}
 	guarded := strings.Replace(late, "page: {type: thing,", "page: {prevent_destroy: true, type: thing,", 1)
 	w := removable(newWorld(t))
-	if _, err := w.apply(t, guarded, replacing("page[a]")); err == nil || !strings.Contains(err.Error(), "its prevent_destroy is true") || len(w.things) > 0 {
-		t.Errorf("%v leaves %v", err, w.things)
-	}
+	assert.ErrorContains(t, must.Fail(w.apply(t, guarded, replacing("page[a]"))), "its prevent_destroy is true", "leaves %v", w.things)
+	assert.Empty(t, w.things)
 }
 
 func TestInstancesOfAStateAreAdopted(t *testing.T) {
 	w := newWorld(t)
 	w.things["zones"], w.things["page[a]"], w.things["page[b]"] = []any{"a", "b"}, "of a", "another"
 	all, err := w.runner(t, late).adopt(t, report.Adoption{Resource: "page[b]"})
-	if err != nil || len(all) != 1 || all[0].Name != "page[b]" || all[0].Status != report.Unchanged || !all[0].Differs {
-		t.Fatalf("%+v, %v", all, err)
-	}
+	require.True(t, err == nil && len(all) == 1 && all[0].Name == "page[b]" && all[0].Status == report.Unchanged &&
+		all[0].Differs, "%+v, %v", all, err)
 	if n := w.names(); !slices.Contains(n, "resource-adopted page[b]") || slices.Contains(n, "resource-initialized page[a]") || w.runs("set") > 0 {
 		t.Errorf("recorded: %v", n)
 	}
@@ -221,9 +215,8 @@ func TestInstancesOfAStateAreAdopted(t *testing.T) {
 	w.forget()
 	w.things["index"] = "a b"
 	all, err = w.runner(t, late).adopt(t, report.Adoption{Resource: "page[a]"}, report.Adoption{Resource: "index"})
-	if err != nil || len(all) != 2 || all[0].Name != "page[a]" || all[1].Name != "index" || all[1].Differs {
-		t.Errorf("%+v, %v", all, err)
-	}
+	assert.True(t, err == nil && len(all) == 2 && all[0].Name == "page[a]" && all[1].Name == "index" &&
+		!all[1].Differs, "%+v, %v", all, err)
 }
 
 func TestAnInstanceThatIsNotThereIsNotAdopted(t *testing.T) {
@@ -231,13 +224,232 @@ func TestAnInstanceThatIsNotThereIsNotAdopted(t *testing.T) {
 	w.things["zones"], w.things["page[a]"] = []any{"a", "b"}, "of a"
 	for name, want := range map[string]string{"page[c]": `"page" has no instance "c"; there are a, b`, "own[a]": "does not exist, so nothing was adopted"} {
 		all, err := w.runner(t, late).adopt(t, report.Adoption{Resource: name})
-		if err == nil || len(all) != 1 || all[0].Status != report.Failed || !strings.Contains(all[0].Error, want) {
-			t.Errorf("%s: %+v, %v", name, all, err)
-		}
+		assert.True(t, err != nil && len(all) == 1 && all[0].Status == report.Failed &&
+			strings.Contains(all[0].Error, want), "%s: %+v, %v", name, all, err)
 	}
 	delete(w.things, "zones")
 	all, err := w.runner(t, late).adopt(t, report.Adoption{Resource: "page[a]"})
 	if err == nil || len(all) != 1 || !strings.Contains(all[0].Error, "its for_each (m.yaml:4:33) needs the state of zones, which is not known: apply or adopt that first") {
 		t.Errorf("%+v, %v", all, err)
 	}
+}
+
+func TestParallelismIsABound(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.before = func(string, string) { <-time.After(time.Second) }
+		var text strings.Builder
+		text.WriteString("resources:\n")
+		for i := range 20 {
+			fmt.Fprintf(&text, "  r%d: {type: thing, config: {value: 1}}\n", i)
+		}
+		w.mustApply(t, text.String(), func(o *options) { o.Parallelism = 5 })
+		assert.Equal(t, 5, w.engine.MaxRunning(), "containers ran at once")
+	})
+}
+
+func TestStopLetsTheRunningActionFinishAndStartsNothingNew(t *testing.T) {
+	w := newWorld(t)
+	stop := make(chan struct{})
+	w.before = func(action, _ string) {
+		if action == "set" {
+			close(stop)
+		}
+	}
+	got, err := w.apply(t, chain, func(o *options) { o.Stop, o.Parallelism = stop, 1 })
+	assert.ErrorIs(t, err, runner.ErrInterrupted)
+	assert.NotNil(t, w.things["db"], "the running action did not finish")
+	wantStatuses(t, got, map[string]report.Status{"db": report.Failed, "api": report.Skipped, "other": report.Skipped})
+	last := w.ended(t)
+	assert.True(t, last.Kind == report.RunFailed && last.Data["interrupted"] == "true", "the log ends with %+v", last)
+	assert.Contains(t, w.names(), "action-finished-successfully db set", "the log does not tell that the action finished")
+}
+
+func TestACancelledContextKillsTheAction(t *testing.T) {
+	w := newWorld(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	w.engine.Images["hang"] = image(func(run context.Context, c enginetest.Call) int {
+		switch {
+		case len(c.Args) == 0:
+			fmt.Fprint(c.Stdout, `{"state_action":{"args":["state"]}}`)
+		case c.Args[0] == "state":
+			fmt.Fprint(c.Stdout, `{"status":"STALE","actions":[{"name":"wait","args":["wait"]}]}`)
+		default:
+			cancel()
+			<-run.Done()
+		}
+		return 0
+	})
+	assert.ErrorIs(t, must.Fail(w.runner(t, "resources: {db: {type: hang, config: {}}}").Apply(ctx)), runner.ErrInterrupted)
+	names := w.names()
+	assert.Contains(t, names, "action-failed db wait")
+	assert.Equal(t, "run-failed", names[len(names)-1])
+}
+
+func TestWhatCanNotBeRecordedIsNotDone(t *testing.T) {
+	w := newWorld(t)
+	w.before = func(action, _ string) {
+		if action == "state" {
+			w.told.Lock()
+			defer w.told.Unlock()
+			w.broken = errors.New("disk full")
+		}
+	}
+	assert.ErrorContains(t, must.Fail(w.apply(t, chain)), "disk full")
+	assert.Equal(t, 0, w.runs("set"), "an action ran that could not be recorded")
+}
+
+func TestWalkProperties(t *testing.T) {
+	outer := t
+	rapid.Check(t, func(t *rapid.T) {
+		w := newWorld(outer)
+		n := rapid.IntRange(1, 12).Draw(t, "resources")
+		depends := make([][]int, n)
+		var text strings.Builder
+		text.WriteString("resources:\n")
+		for i := range n {
+			var deps []string
+			if i > 0 {
+				depends[i] = rapid.SliceOfNDistinct(rapid.IntRange(0, i-1), 0, min(i, 3), rapid.ID).Draw(t, "dependencies")
+			}
+			for _, d := range depends[i] {
+				deps = append(deps, fmt.Sprintf("d%d: r%d", d, d))
+			}
+			fmt.Fprintf(&text, "  r%d: {type: thing, dependencies: {%s}, config: {value: 1}}\n", i, strings.Join(deps, ", "))
+			w.fail[fmt.Sprintf("r%d", i)] = rapid.IntRange(0, 3).Draw(t, "luck") == 0
+		}
+		parallelism := rapid.IntRange(1, 6).Draw(t, "parallelism")
+		got, _ := w.apply(outer, text.String(), func(o *options) { o.KeepGoing, o.Parallelism, o.Forget = true, parallelism, true })
+		want := make([]report.Status, n)
+		for i := range n {
+			want[i] = report.Changed
+			if w.fail[fmt.Sprintf("r%d", i)] {
+				want[i] = report.Failed
+			}
+			for _, d := range depends[i] {
+				if want[d] != report.Changed {
+					want[i] = report.Skipped
+				}
+			}
+		}
+		for i := range n {
+			name := fmt.Sprintf("r%d", i)
+			require.Equal(t, want[i], got[name], name)
+			for _, d := range depends[i] {
+				if want[i] != report.Skipped && !before(w.trace, fmt.Sprintf("set r%d", d), "state "+name) {
+					t.Fatalf("%s was looked at before r%d was applied: %v", name, d, w.trace)
+				}
+			}
+		}
+		require.LessOrEqual(t, w.engine.MaxRunning(), parallelism)
+	})
+}
+
+// Every outcome that is not a success has a code, in the result and in the log.
+func TestReasonsHaveCodes(t *testing.T) {
+	for name, tc := range map[string]struct {
+		text   string
+		change func(*world, *options)
+		want   map[string]report.ReasonCode
+	}{
+		"an action fails": {chain, func(w *world, _ *options) { w.fail["db"] = true }, map[string]report.ReasonCode{
+			"db": report.ReasonActionFailed, "api": report.ReasonDependencyFailed, "other": report.ReasonRunFailed,
+		}},
+		"and the rest goes on": {chain, func(w *world, o *options) { w.fail["db"], o.KeepGoing = true, true }, map[string]report.ReasonCode{
+			"db": report.ReasonActionFailed, "api": report.ReasonDependencyFailed, "other": "",
+		}},
+		"a person declines": {"resources: {db: {type: thing, config: {value: 1}}}", func(w *world, o *options) {
+			o.Confirm, w.yes = runner.ConfirmAction, func(runner.Question) bool { return false }
+		}, map[string]report.ReasonCode{"db": report.ReasonDeclined}},
+		"a configuration is invalid": {"resources: {db: {type: thing, config: {}}, api: {type: thing, config: {value: 1}}}", nil, map[string]report.ReasonCode{
+			"db": report.ReasonInvalid, "api": report.ReasonRunRefused,
+		}},
+		"it may not be changed": {"resources: {db: {type: thing, readonly: true, config: {value: 1}}}", nil, map[string]report.ReasonCode{
+			"db": report.ReasonReadOnly,
+		}},
+		"another run has it": {"resources: {db: {type: thing, config: {value: 1}}}", func(w *world, o *options) {
+			o.Guard = refusing{errors.New("no")}
+		}, map[string]report.ReasonCode{"db": report.ReasonFailed}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			result, _ := w.runner(t, tc.text, func(o *options) {
+				o.Parallelism = 1
+				if tc.change != nil {
+					tc.change(w, o)
+				}
+			}).Apply(t.Context())
+			logged := map[string]report.Event{}
+			for _, e := range w.logged {
+				if e.Kind == report.ResourceFailed || e.Kind == report.ResourceSkipped {
+					logged[e.Resource] = e
+				}
+			}
+			for _, r := range result.Resources {
+				if r.Reason != tc.want[r.Name] || logged[r.Name].Reason != r.Reason || logged[r.Name].Error != r.Error {
+					t.Errorf("%s: the result is %q (%s), logged %q (%s)", r.Name, r.Reason, r.Error, logged[r.Name].Reason, logged[r.Name].Error)
+				}
+			}
+		})
+	}
+}
+
+// refusing is a Guard that lets nobody in.
+type refusing struct{ err error }
+
+func (r refusing) Enter(context.Context, string, func(string)) (func(), error) { return nil, r.err }
+
+// Whatever the graph, whatever its configurations need, and whatever is gone already: after a destroy nothing is left,
+// and nothing went before what depends on it was gone.
+func TestDestroyProperties(t *testing.T) {
+	outer := t
+	rapid.Check(t, func(t *rapid.T) {
+		w := removable(newWorld(outer))
+		n := rapid.IntRange(1, 12).Draw(t, "resources")
+		depends := make([][]int, n)
+		var text strings.Builder
+		text.WriteString("resources:\n")
+		for i := range n {
+			var deps []string
+			if i > 0 {
+				depends[i] = rapid.SliceOfNDistinct(rapid.IntRange(0, i-1), 0, min(i, 3), rapid.ID).Draw(t, "dependencies")
+			}
+			value := "1"
+			for _, d := range depends[i] {
+				deps = append(deps, fmt.Sprintf("d%d: r%d", d, d))
+				if rapid.Bool().Draw(t, "needs its state") {
+					value += fmt.Sprintf(" {{ d%d.state.name }}", d)
+				}
+			}
+			fmt.Fprintf(&text, "  r%d: {type: thing, dependencies: {%s}, config: {value: %q}}\n", i, strings.Join(deps, ", "), value)
+		}
+		parallelism := rapid.IntRange(1, 6).Draw(t, "parallelism")
+		bounded := func(o *options) { o.Parallelism, o.Forget = parallelism, true }
+		must.Get(w.apply(outer, text.String(), bounded))(t)
+		// A destroy that was cut off has removed some from the end.
+		gone := map[string]bool{}
+		for i := rapid.IntRange(0, n).Draw(t, "left"); i < n; i++ {
+			gone[fmt.Sprintf("r%d", i)] = true
+			delete(w.things, fmt.Sprintf("r%d", i))
+		}
+		w.forget()
+		got := must.Get(w.destroy(outer, text.String(), bounded, func(o *options) {
+			known(slices.Collect(maps.Keys(gone))...)(o)
+		}))(t)
+		require.Empty(t, w.things)
+		for i := range n {
+			name := fmt.Sprintf("r%d", i)
+			want := report.Destroyed
+			if gone[name] {
+				want = report.Absent
+			}
+			require.Equal(t, want, got[name], name)
+			for _, d := range depends[i] {
+				if want == report.Destroyed && !before(w.trace, "unset "+name, fmt.Sprintf("absent r%d", d)) {
+					t.Fatalf("r%d was asked about before %s was gone: %v", d, name, w.trace)
+				}
+			}
+		}
+		require.LessOrEqual(t, w.engine.MaxRunning(), parallelism)
+	})
 }

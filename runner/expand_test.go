@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/deployster-go/deployster/internal/must"
 	"github.com/deployster-go/deployster/runner/report"
 )
 
@@ -95,39 +96,32 @@ func TestAPlanShowsInstancesOfAStateWhereItIsKnown(t *testing.T) {
 	}
 	w.things["zones"], w.things["page[a]"] = []any{"a", "b"}, "of a"
 	r := w.runner(t, late)
-	plan, err := r.Plan(t.Context())
-	require.NoError(t, err)
+	plan = must.Get(r.Plan(t.Context()))(t)
 	if got, want := strings.TrimSpace(rows(plan)), "zones VALID; page[a] VALID; page[b] STALE; own[a] STALE; own[b] UNKNOWN page[b]; index UNKNOWN page; one UNKNOWN page"; got != want {
 		t.Errorf("once it is there: %s", got)
 	}
-	if _, err := r.Apply(t.Context()); err != nil || w.things["one"] != "page[b]" {
-		t.Errorf("the same runner applied %v, %v", w.things, err)
-	}
+	_, err := r.Apply(t.Context())
+	assert.True(t, err == nil && w.things["one"] == "page[b]", "the same runner applied %v, %v", w.things, err)
 }
 
 func TestAPlanForeseesInstances(t *testing.T) {
 	w := newWorld(t)
 	seeing(w, true)
-	plan, err := w.runner(t, `
+	plan := must.Get(w.runner(t, `
 resources:
   n: {type: net, config: {name: [x, y]}}
   known: {type: box, for_each: '{{ net.state.name }}', dependencies: {net: n}, config: {net: "{{ net.state.id }}", size: '{{ each.key }}'}}
   not: {type: box, for_each: '{{ net.state.id }}', dependencies: {net: n}, config: {size: '{{ each.key }}'}}
-`).Plan(t.Context())
-	require.NoError(t, err)
-	if got, want := strings.TrimSpace(rows(plan)), "n STALE; known[x] UNKNOWN n; known[y] UNKNOWN n; not UNKNOWN n"; got != want {
-		t.Errorf("got %s", got)
-	}
-	if r := plan.Resources[1]; r.Tentative != report.Stale || r.Config["size"] != "x" || r.Of != "known" {
-		t.Errorf("%+v", r)
-	}
+`).Plan(t.Context()))(t)
+	got, want := strings.TrimSpace(rows(plan)), "n STALE; known[x] UNKNOWN n; known[y] UNKNOWN n; not UNKNOWN n"
+	assert.True(t, got == want, "got %s", got)
+	r := plan.Resources[1]
+	assert.True(t, r.Tentative == report.Stale && r.Config["size"] == "x" && r.Of == "known", "%+v", r)
 }
 
 func TestASavedPlanIsBoundToTheInstancesThatItShows(t *testing.T) {
 	text := strings.Replace(late, "  one:", "  other:", 1)
-	for _, tc := range []struct {
-		of, now, want string
-	}{
+	for _, tc := range []struct{ of, now, want string }{
 		{"the same", `[a, b]`, ""},
 		{"more", `[a, b, c]`, "its for_each comes to page[c], too"},
 		{"fewer", `[b]`, "its for_each no longer comes to page[a]"},
@@ -143,28 +137,22 @@ func TestASavedPlanIsBoundToTheInstancesThatItShows(t *testing.T) {
 			z.Status, z.ConfigHash = report.Unknown, ""
 			bound["zones"] = z
 			got, err := w.apply(t, observed, func(o *options) { o.Fingerprint, o.Bound = fingerprint, bound })
-			if tc.want == "" && err != nil || tc.want != "" && (err == nil || !strings.Contains(err.Error(), tc.want)) {
-				t.Errorf("got %v, want %q", err, tc.want)
-			}
-			if tc.want != "" && got["page"] != report.Failed {
-				t.Errorf("the results are %v", got)
-			}
+			assert.True(t, (tc.want != "" || err == nil) &&
+				(tc.want == "" || err != nil && strings.Contains(err.Error(), tc.want)), "got %v, want %q", err, tc.want)
+			assert.True(t, tc.want == "" || got["page"] == report.Failed, "the results are %v", got)
 		})
 	}
 }
 
 func TestAPlanThatLeavesInstancesOpenLetsThemBe(t *testing.T) {
 	w := newWorld(t)
-	plan := w.mustPlan(t, late, pinned)
-	got := w.mustApply(t, late, to(plan))
-	assert.Equal(t, report.Changed, got["page[a]"])
+	assert.Equal(t, report.Changed, w.mustApply(t, late, to(w.mustPlan(t, late, pinned)))["page[a]"])
 }
 
 func TestOneInstanceOfManyIsATarget(t *testing.T) {
 	w := newWorld(t)
 	text := func(o *options) {
-		m, err := o.Manifest.Select([]string{"page[b]"})
-		require.NoError(t, err)
+		m := must.Get(o.Manifest.Select([]string{"page[b]"}))(t)
 		o.Manifest = m
 	}
 	got := w.mustApply(t, late, text)
@@ -195,7 +183,6 @@ func TestAFailedInstanceFailsWhatDependsOnAll(t *testing.T) {
 	wantStatuses(t, got, map[string]report.Status{"page[a]": report.Failed, "page[b]": report.Changed, "index": report.Skipped, "one": report.Skipped, "own": report.Skipped})
 }
 
-// made is what runs made of the instances of page.
 func made(w *world, keys ...string) func(*options) {
 	var all []report.Undeclared
 	for _, key := range keys {
@@ -213,38 +200,31 @@ func TestAnInstanceWhoseKeyWentAwayIsNoLongerDeclared(t *testing.T) {
 	w.things["zones"] = []any{"a", "b"}
 	old := made(w, "a", "gone")
 	plan, err := w.runner(t, late, old).Plan(t.Context())
-	if err != nil || len(plan.Undeclared) != 1 || plan.Undeclared[0].Name != "page[gone]" || plan.Undeclared[0].Config != nil {
-		t.Errorf("planned %+v, %v", plan, err)
-	}
-	drift := w.mustDrift(t, late, old)
-	assert.Len(t, drift.Undeclared, 1)
+	assert.True(t, err == nil && len(plan.Undeclared) == 1 && plan.Undeclared[0].Name == "page[gone]" &&
+		plan.Undeclared[0].Config == nil, "planned %+v, %v", plan, err)
+	assert.Len(t, w.mustDrift(t, late, old).Undeclared, 1)
 	w.mustApply(t, late, old)
 	assert.NotNil(t, w.things["page[gone]"])
-	if i := slices.IndexFunc(w.events, func(e report.Event) bool { return e.Kind == report.Leftover }); i < 0 || !strings.Contains(w.events[i].Text, "page[gone], made by run OLD, is no longer declared") {
-		t.Error("it is not said")
-	}
+	i := slices.IndexFunc(w.events, func(e report.Event) bool { return e.Kind == report.Leftover })
+	assert.True(t, i >= 0 && strings.Contains(w.events[i].Text, "page[gone], made by run OLD, is no longer declared"), "it is not said")
 	prune := func(o *options) { o.Prune = true }
 	plan, err = w.runner(t, late, old, prune).Plan(t.Context())
-	if got := strings.TrimSpace(rows(plan)); err != nil || !strings.HasSuffix(got, "one VALID; page[gone] PRESENT") {
-		t.Errorf("planned: %s, %v", got, err)
-	}
+	got := strings.TrimSpace(rows(plan))
+	assert.True(t, err == nil && strings.HasSuffix(got, "one VALID; page[gone] PRESENT"), "planned: %s, %v", got, err)
 	wantStatuses(t, w.mustApply(t, late, old, prune), map[string]report.Status{"page[gone]": report.Destroyed, "page[a]": report.Unchanged})
 	assert.Nil(t, w.things["page[gone]"])
 }
 
-// As long as it is not known which instances there are, none is known not to be declared.
 func TestNoInstanceIsPrunedWhileItsKeysAreNotKnown(t *testing.T) {
 	w := removable(newWorld(t))
 	old := made(w, "a", "gone")
 	prune := func(o *options) { o.Prune = true }
 	plan, err := w.runner(t, late, old, prune).Plan(t.Context())
-	if err != nil || strings.Contains(rows(plan), "gone") || len(plan.Undeclared) > 0 {
-		t.Errorf("planned %s, %v", rows(plan), err)
-	}
+	assert.True(t, err == nil && !strings.Contains(rows(plan), "gone") &&
+		len(plan.Undeclared) == 0, "planned %s, %v", rows(plan), err)
 	w.fail["zones"] = true
-	if got, err := w.apply(t, late, old, prune); err == nil || w.things["page[gone]"] == nil {
-		t.Errorf("%v, %v", got, err)
-	}
+	got, err := w.apply(t, late, old, prune)
+	assert.True(t, err != nil && w.things["page[gone]"] != nil, "%v, %v", got, err)
 }
 
 func TestInstancesOfAStateAreDestroyed(t *testing.T) {
@@ -261,18 +241,14 @@ func TestInstancesOfAStateAreDestroyed(t *testing.T) {
 					delete(w.things, name)
 				}
 			}
-			plan, err := w.runner(t, late, old).PlanDestroy(t.Context())
-			require.NoError(t, err)
-			if got := rows(plan); !strings.Contains(got, "page[older] PRESENT") || !strings.Contains(got, "page[a] PRESENT") {
-				t.Errorf("planned %s", got)
-			}
+			plan := must.Get(w.runner(t, late, old).PlanDestroy(t.Context()))(t)
+			got := rows(plan)
+			assert.True(t, strings.Contains(got, "page[older] PRESENT") && strings.Contains(got, "page[a] PRESENT"), "planned %s", got)
 			w.forget()
-			_, err = w.runner(t, late, old).Destroy(t.Context())
-			require.NoError(t, err)
+			must.Get(w.runner(t, late, old).Destroy(t.Context()))(t)
 			assert.Empty(t, w.things)
-			if !before(w.trace, "unset index", "unset page[a]") || !tc.gone && !before(w.trace, "unset page[a]", "unset zones") {
-				t.Errorf("in the order %v", w.trace)
-			}
+			assert.True(t, before(w.trace, "unset index", "unset page[a]") &&
+				(tc.gone || before(w.trace, "unset page[a]", "unset zones")), "in the order %v", w.trace)
 		})
 	}
 }
@@ -286,9 +262,8 @@ func TestOneInstanceOfManyIsDestroyed(t *testing.T) {
 		require.NoError(t, err)
 	}
 	result, err := w.runner(t, late, old, one).Destroy(t.Context())
-	if err != nil || w.things["page[a]"] != nil || w.things["page[b]"] == nil || w.things["zones"] == nil || w.things["index"] != nil {
-		t.Errorf("%+v, %v leaves %v", result, err, w.things)
-	}
+	assert.True(t, err == nil && w.things["page[a]"] == nil && w.things["page[b]"] != nil && w.things["zones"] != nil &&
+		w.things["index"] == nil, "%+v, %v leaves %v", result, err, w.things)
 }
 
 func TestAnInstanceThatNothingMayRemoveStays(t *testing.T) {
@@ -304,10 +279,8 @@ func TestWhatIsNoLongerDeclaredIsRemovedOnceByThePlannedRun(t *testing.T) {
 	w := removable(newWorld(t))
 	w.things["zones"] = []any{"a", "b"}
 	r := w.runner(t, late, made(w, "a", "gone"), func(o *options) { o.Prune = true })
-	_, err := r.Plan(t.Context())
-	require.NoError(t, err)
-	result, err := r.Apply(t.Context())
-	require.NoError(t, err)
+	must.Get(r.Plan(t.Context()))(t)
+	result := must.Get(r.Apply(t.Context()))(t)
 	assert.Nil(t, w.things["page[gone]"])
 	rows := 0
 	for _, row := range result.Resources {
@@ -335,14 +308,12 @@ func TestInstancesThatCannotBeFoundAreNotLeftBehind(t *testing.T) {
 			}
 			remove := func(o *options) { o.Remove = []string{"page[a]", "page[gone]"} }
 			_, err := w.runner(t, late, remove).Destroy(t.Context())
-			if err == nil || !strings.Contains(err.Error(), tc.want) || w.things["page[a]"] == nil || w.things["page[gone]"] == nil {
-				t.Errorf("%v leaves %v", err, w.things)
-			}
+			assert.True(t, err != nil && strings.Contains(err.Error(), tc.want) && w.things["page[a]"] != nil &&
+				w.things["page[gone]"] != nil, "%v leaves %v", err, w.things)
 		})
 	}
 }
 
-// A run that is told how one was made removes it, whatever its for_each comes to.
 func TestAnInstanceWhoseKeyWentAwayIsRemovedAsItWasMade(t *testing.T) {
 	for name, zones := range map[string]any{"the states are gone": nil, "its key is no longer there": []any{"a"}} {
 		t.Run(name, func(t *testing.T) {

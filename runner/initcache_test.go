@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/deployster-go/deployster/engine/enginetest"
+	"github.com/deployster-go/deployster/internal/must"
 	"github.com/deployster-go/deployster/runner"
 	"github.com/deployster-go/deployster/runner/inits"
 )
@@ -66,22 +67,18 @@ func TestWhatATypeAnsweredInitIsNotAskedAgain(t *testing.T) {
 		tc.before()
 		w.forget()
 		r := w.runner(t, many(3, "thing"), func(o *options) { o.InitCache = cache }, tc.change)
-		_, err := r.Plan(t.Context())
-		require.NoError(t, err)
+		must.Get(r.Plan(t.Context()))(t)
 		assert.Equal(t, tc.asked, w.runs("init"), tc.name)
 	}
 }
 
-// Runs that begin at once, as the steps of a pipeline on many hosts do, ask a type once.
-// Where that fails, each asks by itself, and none waits for another engine.
 func TestRunsThatBeginAtOnceAskATypeOnce(t *testing.T) {
 	const runs = 5
 	for name, tc := range map[string]struct {
-		answers func(asked int) bool
-		engines int
-		asked   int
-		took    time.Duration
-		failed  int
+		answers        func(asked int) bool
+		engines, asked int
+		took           time.Duration
+		failed         int
 	}{
 		"of a type that answers":         {func(int) bool { return true }, 1, 1, time.Minute, 0},
 		"of one that fails at first":     {func(asked int) bool { return asked > 1 }, 1, runs, 2 * time.Minute, 1},
@@ -129,7 +126,6 @@ func TestRunsThatBeginAtOnceAskATypeOnce(t *testing.T) {
 	}
 }
 
-// Who gives up does not wait for the answer to another.
 func TestARunThatIsEndedDoesNotWaitForTheAnswerToAnother(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -147,9 +143,8 @@ func TestARunThatIsEndedDoesNotWaitForTheAnswerToAnother(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		began := time.Now()
-		if _, err := second.Plan(ctx); err == nil || time.Since(began) != time.Second {
-			t.Errorf("it took %s (%v)", time.Since(began), err)
-		}
+		_, err := second.Plan(ctx)
+		assert.True(t, err != nil && time.Since(began) == time.Second, "it took %s (%v)", time.Since(began), err)
 		all.Wait()
 	})
 }
@@ -188,18 +183,14 @@ func TestAnAnswerToInitIsDecodedOnceForManyRuns(t *testing.T) {
 	}
 }
 
-// What a type answered last is known by its reference, to commands that run nothing.
 func TestWhatATypeAnsweredLastIsKnownByItsReference(t *testing.T) {
 	w := newWorld(t)
 	cache := &memory{answers: map[string][]byte{}}
 	var version string
 	r := w.runner(t, many(2, "thing"), func(o *options) { o.InitCache, version = cache, o.Version })
-	_, err := r.Plan(t.Context())
-	require.NoError(t, err)
+	must.Get(r.Plan(t.Context()))(t)
 	answer, ok := inits.Last(cache, version, "thing")
-	if !ok || answer.Schema == nil || len(answer.ConfigSchema) == 0 {
-		t.Errorf("got %+v, %t", answer, ok)
-	}
+	assert.True(t, ok && answer.Schema != nil && len(answer.ConfigSchema) != 0, "got %+v, %t", answer, ok)
 	for _, unknown := range [][2]string{{version, "other"}, {version + "x", "thing"}} {
 		_, ok = inits.Last(cache, unknown[0], unknown[1])
 		assert.False(t, ok)
@@ -214,10 +205,7 @@ func TestWhatATypeAnsweredLastIsKnownByItsReference(t *testing.T) {
 func TestTypesAreAskedWhichImagesTheirActionsRun(t *testing.T) {
 	w := newWorld(t)
 	answering := func(answer string) enginetest.FakeImage {
-		return image(func(_ context.Context, c enginetest.Call) int {
-			fmt.Fprint(c.Stdout, answer)
-			return 0
-		})
+		return image(func(_ context.Context, c enginetest.Call) int { fmt.Fprint(c.Stdout, answer); return 0 })
 	}
 	w.engine.Images["tooled"] = answering(`{"state_action":{"image":"asker"},"serve_action":{"image":"server"},"action_images":["tool","tooled","tool"]}`)
 	w.engine.Images["broken"] = answering(`{"state_action":{}}`)
@@ -231,8 +219,7 @@ func TestTypesAreAskedWhichImagesTheirActionsRun(t *testing.T) {
 	named, failed := r.ActionImages(t.Context(), runner.Caller{}, []string{"a", "b", "c", "d"})
 	assert.Equal(t, []string{"asker", "server", "tool"}, named["a"])
 	assert.Empty(t, named["b"])
-	if len(failed) != 2 || !strings.Contains(fmt.Sprint(failed["c"]), "init of broken") || !strings.Contains(fmt.Sprint(failed["d"]), "image none") {
-		t.Errorf("the failures are %v", failed)
-	}
+	assert.True(t, len(failed) == 2 && strings.Contains(fmt.Sprint(failed["c"]), "init of broken") &&
+		strings.Contains(fmt.Sprint(failed["d"]), "image none"), "the failures are %v", failed)
 	assert.Empty(t, w.logged)
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/deployster-go/deployster/engine/enginetest"
+	"github.com/deployster-go/deployster/internal/must"
 	"github.com/deployster-go/deployster/manifest"
 	"github.com/deployster-go/deployster/protocol"
 	"github.com/deployster-go/deployster/runner"
@@ -23,8 +24,7 @@ import (
 	"github.com/deployster-go/deployster/runner/taken"
 )
 
-// cloud has disks, each with an id that only the cloud gives. Its type finds a disk by
-// what is kept.
+// cloud has disks, each with an id that only the cloud gives. Its type finds a disk by what is kept.
 type cloud struct {
 	*world
 	init    string          // what the answer to init has besides
@@ -102,12 +102,10 @@ func (c *cloud) Record(ctx context.Context, e report.Event) error {
 }
 
 func (c *cloud) applies(t *testing.T, want report.Status) {
-	t.Helper()
 	got, err := c.apply(t, disk, c.remembers)
 	require.Equal(t, want, got["d"], "d: %v", err)
 }
 
-// keeps are what was recorded to be kept.
 func (c *cloud) keeps() (all []string) {
 	for _, e := range c.logged {
 		if e.Kind == report.ResourceKept {
@@ -125,9 +123,8 @@ func TestWhatIsKeptIsRecordedAndGivenBack(t *testing.T) {
 	names := c.names()
 	assert.True(t, before(names, "resource-kept d", "action-finished-successfully d create"), "it is not recorded before the end of the action")
 	for i, want := range []map[string]any{{}, {}, {"id": "d-1"}} { // state, create, state
-		if in := c.inputs[i]; !reflect.DeepEqual(in["kept"], want) || in["id"] != "LOG/d" || in["interrupted"] != nil {
-			t.Errorf("input %d: %v", i, in)
-		}
+		in := c.inputs[i]
+		assert.True(t, reflect.DeepEqual(in["kept"], want) && in["id"] == "LOG/d" && in["interrupted"] == nil, "input %d: %v", i, in)
 	}
 	for _, e := range c.events {
 		assert.NotEqual(t, report.ResourceKept, e.Kind)
@@ -157,10 +154,8 @@ func TestPlansAndDriftGiveBackAndRecordNothing(t *testing.T) {
 	c.applies(t, report.Changed)
 	c.forget()
 	c.again = map[string]any{"id": "d-9"}
-	plan := c.mustPlan(t, disk, c.remembers)
-	assert.Equal(t, report.Valid, plan.Resources[0].Status)
-	drift := c.mustDrift(t, disk, c.remembers)
-	assert.False(t, drift.Drifted())
+	assert.Equal(t, report.Valid, c.mustPlan(t, disk, c.remembers).Resources[0].Status)
+	assert.False(t, c.mustDrift(t, disk, c.remembers).Drifted())
 	assert.Empty(t, c.logged)
 	assert.Equal(t, "d-1", c.past["d"].Kept["id"])
 }
@@ -170,11 +165,9 @@ func TestWhatIsGoneIsForgotten(t *testing.T) {
 	c.applies(t, report.Changed)
 	c.forget()
 	c.again = map[string]any{"id": "d-9"} // which a type that says so of what is gone does not mean
-	_, err := c.runner(t, disk, c.remembers).Destroy(t.Context())
-	require.NoError(t, err)
-	if got := c.keeps(); !reflect.DeepEqual(got, []string{`1 {} false`}) || len(c.disks) > 0 {
-		t.Errorf("kept %q, left %v", got, c.disks)
-	}
+	must.Get(c.runner(t, disk, c.remembers).Destroy(t.Context()))(t)
+	got := c.keeps()
+	assert.True(t, reflect.DeepEqual(got, []string{`1 {} false`}) && len(c.disks) == 0, "kept %q, left %v", got, c.disks)
 }
 
 func TestAnInterruptedActionIsToldUntilAnotherBegins(t *testing.T) {
@@ -198,8 +191,7 @@ func TestATypeThatDoesNotSayThatItKeeps(t *testing.T) {
 	c := newCloud(t)
 	c.init = ""
 	c.disks[""] = false
-	_, err := c.apply(t, disk, c.remembers)
-	assert.Error(t, err)
+	assert.Error(t, must.Fail(c.apply(t, disk, c.remembers)))
 	assert.Empty(t, c.keeps())
 	shown := false
 	for _, e := range c.events {
@@ -209,7 +201,7 @@ func TestATypeThatDoesNotSayThatItKeeps(t *testing.T) {
 	_, there := c.inputs[0]["kept"]
 	assert.False(t, there, "it is given what is kept")
 	c.again = map[string]any{"id": "d-1"}
-	_, err = c.apply(t, disk, c.remembers)
+	_, err := c.apply(t, disk, c.remembers)
 	assert.ErrorContains(t, err, `keep: must not be there: init of disk does not answer "keeps": true`)
 }
 
@@ -225,9 +217,8 @@ func TestWhatCannotBeKeptFailsTheAction(t *testing.T) {
 			_, err := c.apply(t, disk, c.remembers)
 			require.ErrorContains(t, err, tc.message)
 			assert.NotContains(t, c.everything(t, err), "hush-hush")
-			if names := c.names(); len(c.keeps()) > 0 || !before(names, "action-started d create", "action-failed d create") {
-				t.Errorf("recorded %q", names)
-			}
+			names := c.names()
+			assert.True(t, len(c.keeps()) == 0 && before(names, "action-started d create", "action-failed d create"), "recorded %q", names)
 		})
 	}
 }
@@ -243,9 +234,7 @@ func TestWhatMayBeSecretIsProtectedAndShownNowhere(t *testing.T) {
 			c.line = func(id string) string { return fmt.Sprintf(`{"keep":{"id":%q,"inner":{"key":"hush-hush"}}}`, id) }
 			_, err := c.apply(t, disk, c.remembers)
 			kept := c.keeps()
-			if err != nil || len(kept) != 1 || !strings.HasSuffix(kept[0], "true") {
-				t.Fatalf("%v, kept %q", err, kept)
-			}
+			require.True(t, err == nil && len(kept) == 1 && strings.HasSuffix(kept[0], "true"), "%v, kept %q", err, kept)
 			c.again = c.past["d"].Kept
 			c.applies(t, report.Unchanged)
 			for i := range c.logged {
@@ -265,15 +254,12 @@ func TestASavedPlanNoticesThatAnotherThingIsKept(t *testing.T) {
 		_, err := c.apply(t, disk, c.remembers, func(o *options) {
 			o.Fingerprint, o.Bound = fingerprint, map[string]report.ResourcePlan{"d": plan.Resources[0]}
 		})
-		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: %v", kept, err)
-		}
+		assert.True(t, (err == nil) == (want == "") && (err == nil || strings.Contains(err.Error(), want)), "%s: %v", kept, err)
 		c.past["d"] = runner.Past{Kept: map[string]any{"id": "gone"}}
 	}
 }
 
 func (r run) adopt(t *testing.T, list ...report.Adoption) ([]report.Adopted, error) {
-	t.Helper()
 	return r.Adopt(t.Context(), r.caller, list)
 }
 
@@ -284,12 +270,10 @@ func TestWhatExistsIsAdopted(t *testing.T) {
 	w.things["a"], w.things["b"] = 1, 7
 	all, err := w.runner(t, two).adopt(t, report.Adoption{Resource: "b"}, report.Adoption{Resource: "c"})
 	var failed *failure.Error
-	if !errors.As(err, &failed) || len(all) != 2 || !strings.Contains(all[1].Error, "does not exist, so nothing was adopted") {
-		t.Fatalf("%+v, %v", all, err)
-	}
-	if b := all[0]; b.Status != report.Unchanged || !b.Differs || len(b.Diff) != 1 || b.Diff[0].Path != "value" {
-		t.Errorf("adopted: %+v", b)
-	}
+	require.True(t, errors.As(err, &failed) && len(all) == 2 &&
+		strings.Contains(all[1].Error, "does not exist, so nothing was adopted"), "%+v, %v", all, err)
+	b := all[0]
+	assert.True(t, b.Status == report.Unchanged && b.Differs && len(b.Diff) == 1 && b.Diff[0].Path == "value", "adopted: %+v", b)
 	if names := w.names(); !slices.Contains(names, "resource-adopted b") || slices.Contains(names, "resource-adopted c") || w.runs("set") > 0 {
 		t.Errorf("recorded: %v", names)
 	}
@@ -297,13 +281,10 @@ func TestWhatExistsIsAdopted(t *testing.T) {
 		if e.Kind == report.ResourceAdopted && (e.Made() == nil || e.Made().Config["value"] == nil || e.Made().DependsOn[0] != "a") {
 			t.Errorf("it is adopted as %+v", e.Made())
 		}
-		if e.Resource == "a" && e.Kind != report.ResourceInitialized {
-			t.Errorf("%s is recorded of what is only needed", e.Kind)
-		}
+		assert.True(t, e.Resource != "a" || e.Kind == report.ResourceInitialized, "%s is recorded of what is only needed", e.Kind)
 	}
 }
 
-// Where what it needs is not there, nothing is known of it. That may be adopted before, in one go.
 func TestWhatNeedsAStateIsAdoptedAfterIt(t *testing.T) {
 	const two = "resources:\n  a: {type: thing, config: {value: 1}}\n  b: {type: thing, dependencies: {x: a}, config: {value: '{{ x.state.value }}'}}\n"
 	w := newWorld(t)
@@ -311,9 +292,8 @@ func TestWhatNeedsAStateIsAdoptedAfterIt(t *testing.T) {
 	all, _ := w.runner(t, two).adopt(t, report.Adoption{Resource: "b"})
 	assert.Contains(t, all[0].Error, "needs the state of a, which is not known: apply or adopt that first")
 	w.things["a"] = 1
-	if all, err := w.runner(t, two).adopt(t, report.Adoption{Resource: "b"}, report.Adoption{Resource: "a"}); err != nil || all[0].Name != "a" || all[0].Differs {
-		t.Errorf("%+v, %v", all, err)
-	}
+	all, err := w.runner(t, two).adopt(t, report.Adoption{Resource: "b"}, report.Adoption{Resource: "a"})
+	assert.True(t, err == nil && all[0].Name == "a" && !all[0].Differs, "%+v, %v", all, err)
 }
 
 // adoptable has the type of disks find them by an id, and keep that.
@@ -332,19 +312,15 @@ func TestWhatIsAdoptedByItsIDIsFoundAgain(t *testing.T) {
 	c := adoptable(newCloud(t))
 	c.disks["d-7"] = true
 	c.past["d"] = runner.Past{Kept: map[string]any{"id": "of another"}}
-	all, err := c.runner(t, disk, c.remembers).adopt(t, report.Adoption{Resource: "d", ID: "d-7"})
-	if err != nil || all[0].Status != report.Unchanged || all[0].Differs {
-		t.Fatalf("%+v, %v", all, err)
-	}
-	if in := c.inputs[0]; in["adopt"] != "d-7" || len(in["kept"].(map[string]any)) > 0 {
-		t.Errorf("asked with %v", in)
-	}
+	all := must.Get(c.runner(t, disk, c.remembers).adopt(t, report.Adoption{Resource: "d", ID: "d-7"}))(t)
+	require.True(t, all[0].Status == report.Unchanged && !all[0].Differs, "%+v", all)
+	in := c.inputs[0]
+	assert.True(t, in["adopt"] == "d-7" && len(in["kept"].(map[string]any)) == 0, "asked with %v", in)
 	if got := c.keeps(); len(got) != 1 || got[0] != `1 {"id":"d-7"} false` || !before(c.names(), "resource-kept d", "resource-adopted d") {
 		t.Errorf("kept %q: %v", got, c.names())
 	}
 	c.applies(t, report.Unchanged)
-	in := c.inputs[len(c.inputs)-1]
-	assert.Nil(t, in["adopt"], "a run asks for what is adopted")
+	assert.Nil(t, c.inputs[len(c.inputs)-1]["adopt"], "a run asks for what is adopted")
 }
 
 // What a state of another tool had is kept, once the type has found the thing by it.
@@ -358,18 +334,15 @@ func TestWhatWouldHaveBeenKeptIsImported(t *testing.T) {
 		t.Errorf("%v, kept %q", err, c.keeps())
 	}
 	c.forget()
-	_, err := c.runner(t, disk, c.remembers).adopt(t, adoption("d-7"))
-	require.NoError(t, err)
-	if got := c.keeps(); len(got) != 1 || got[0] != `1 {"id":"d-7","large":12345678901234567890} false` {
-		t.Errorf("kept %q", got)
-	}
+	must.Get(c.runner(t, disk, c.remembers).adopt(t, adoption("d-7")))(t)
+	got := c.keeps()
+	assert.True(t, len(got) == 1 && got[0] == `1 {"id":"d-7","large":12345678901234567890} false`, "kept %q", got)
 	c.applies(t, report.Unchanged)
 	// What the type has kept when it looked counts.
 	c.forget()
 	c.past["d"], c.again = runner.Past{}, map[string]any{"id": "d-7", "seen": true}
-	if _, err := c.runner(t, disk, c.remembers).adopt(t, adoption("d-7")); err != nil || c.keeps()[0] != `1 {"id":"d-7","seen":true} false` {
-		t.Errorf("%v, kept %q", err, c.keeps())
-	}
+	_, err := c.runner(t, disk, c.remembers).adopt(t, adoption("d-7"))
+	assert.True(t, err == nil && c.keeps()[0] == `1 {"id":"d-7","seen":true} false`, "%v, kept %q", err, c.keeps())
 }
 
 func TestWhatCannotBeAdopted(t *testing.T) {
@@ -398,19 +371,16 @@ func TestWhatCannotBeAdopted(t *testing.T) {
 		var invalid *manifest.Error
 		assert.ErrorContains(t, err, c.want, name)
 		assert.Equal(t, c.invalid, errors.As(err, &invalid), name)
-		if names := cloud.names(); slices.Contains(names, "resource-adopted d") || len(cloud.keeps()) > 0 {
-			t.Errorf("%s: recorded %v", name, names)
-		}
+		names := cloud.names()
+		assert.True(t, !slices.Contains(names, "resource-adopted d") && len(cloud.keeps()) == 0, "%s: recorded %v", name, names)
 	}
 }
 
-// A secret of what is adopted is in no event, and protected where it is kept.
 func TestWhatIsAdoptedMayHaveSecrets(t *testing.T) {
 	c := adoptable(newCloud(t))
 	c.init += `"state_schema":{"properties":{"id":{"writeOnly":true}}},`
 	c.disks["d-geheim"] = true
-	all, err := c.runner(t, disk, c.remembers).adopt(t, report.Adoption{Resource: "d", ID: "d-geheim"})
-	require.NoError(t, err)
+	all := must.Get(c.runner(t, disk, c.remembers).adopt(t, report.Adoption{Resource: "d", ID: "d-geheim"}))(t)
 	assert.True(t, strings.HasSuffix(c.keeps()[0], "true"))
 	for _, e := range append(c.logged, c.events...) {
 		e.Keep = nil
@@ -450,14 +420,12 @@ func TestNothingIsAdoptedTwice(t *testing.T) {
 		c.disks["d-7"], c.disks["d-8"] = true, true
 		managed[0].Name, one.Resource = name, "d"
 		_, err := c.runner(t, disk, c.remembers, func(o *options) { o.Managed = managed }).adopt(t, one)
-		if recorded := slices.Contains(c.names(), "resource-adopted d"); recorded != (err == nil) || len(c.keeps()) > 0 != recorded {
-			t.Errorf("%v: recorded are %v", err, c.names())
-		}
+		recorded := slices.Contains(c.names(), "resource-adopted d")
+		assert.True(t, recorded == (err == nil) && len(c.keeps()) > 0 == recorded, "%v: recorded are %v", err, c.names())
 		return err
 	}
-	if err := adopt("other", report.Adoption{ID: "d-7"}); err == nil || !strings.Contains(err.Error(), `run R1 manages it already, as other, and who destroys that would destroy this`) {
-		t.Errorf("got %v", err)
-	}
+	err := adopt("other", report.Adoption{ID: "d-7"})
+	assert.ErrorContains(t, err, `run R1 manages it already, as other, and who destroys that would destroy this`)
 	assert.NoError(t, adopt("other", report.Adoption{ID: "d-8"}), "something else")
 	assert.NoError(t, adopt("d", report.Adoption{ID: "d-7"}), "the same again")
 	keep := map[string]any{"id": "d-7"}

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/deployster-go/deployster/internal/must"
 	"github.com/deployster-go/deployster/manifest"
 	"github.com/deployster-go/deployster/runner"
 	"github.com/deployster-go/deployster/runner/report"
@@ -22,9 +23,7 @@ resources:
   web: {type: thing, dependencies: {db: db}, config: {value: 3}}
 `
 
-func replacing(names ...string) func(*options) {
-	return func(o *options) { o.Replace = names }
-}
+func replacing(names ...string) func(*options) { return func(o *options) { o.Replace = names } }
 
 // What is replaced is removed first, dependents before what they depend on, and then made again in
 // the order of the graph; what depends on it is looked at after that.
@@ -95,8 +94,7 @@ func TestWhatCannotBeReplacedIsRefusedBeforeAnythingIsTouched(t *testing.T) {
 		assert.ErrorContains(t, err, c.want, name)
 		assert.Len(t, w.things, 1, name)
 		assert.Zero(t, w.runs("state"), name)
-		_, err = w.runner(t, text, replacing("a")).Plan(t.Context())
-		assert.ErrorAs(t, err, &invalid, name)
+		assert.ErrorAs(t, must.Fail(w.runner(t, text, replacing("a")).Plan(t.Context())), &invalid, name)
 	}
 }
 
@@ -113,8 +111,7 @@ func TestAReplacementThatFailsIsLikeAnyFailure(t *testing.T) {
 	}
 }
 
-// A replacement that was planned is done without questions, and refused where what there is has
-// changed since.
+// A replacement that was planned is done without questions, and refused where what there is has changed since.
 func TestAPlannedReplacementIsBound(t *testing.T) {
 	w := applied(t, levels)
 	plan := w.mustPlan(t, levels, replacing("web"), pinned)
@@ -127,9 +124,8 @@ func TestAPlannedReplacementIsBound(t *testing.T) {
 		o.Confirmer = w
 	}
 	w.things["web"] = "theirs"
-	if _, err := w.apply(t, levels, bind); err == nil || !strings.Contains(err.Error(), "what there is of it has changed") || w.things["web"] != "theirs" {
-		t.Errorf("bound: %v", err)
-	}
+	assert.ErrorContains(t, must.Fail(w.apply(t, levels, bind)), "what there is of it has changed")
+	assert.True(t, w.things["web"] == "theirs")
 	w.things["web"] = 3
 	wantStatuses(t, w.mustApply(t, levels, bind), map[string]report.Status{"web": report.Changed})
 	assert.Empty(t, w.asked)
@@ -156,18 +152,13 @@ func pruning(all []report.Undeclared) func(*options) {
 
 const single = "resources:\n  a: {type: thing, config: {value: 1}}\n"
 
-// What is no longer declared goes when all that is declared is as configured, dependents first.
 func TestWhatIsNoLongerDeclaredIsRemovedLast(t *testing.T) {
 	w := removable(newWorld(t))
 	all := left(w, "x", "y", "z")
 	plan, err := w.runner(t, single, pruning(all)).Plan(t.Context())
-	if err != nil || len(plan.Resources) != 4 || !plan.Changes() || len(plan.Undeclared) > 0 {
-		t.Fatalf("planned: %+v, %v", plan, err)
-	}
+	require.True(t, err == nil && len(plan.Resources) == 4 && plan.Changes() && len(plan.Undeclared) == 0, "planned: %+v, %v", plan, err)
 	for _, p := range plan.Resources[1:] {
-		if p.Status != report.Present || p.MadeBy != "OLD" || p.Actions[0].Name != "unset" {
-			t.Errorf("planned: %+v", p)
-		}
+		assert.True(t, p.Status == report.Present && p.MadeBy == "OLD" && p.Actions[0].Name == "unset", "planned: %+v", p)
 	}
 	w.forget()
 	got := w.mustApply(t, single, pruning(all))
@@ -187,20 +178,15 @@ func TestWhatIsNoLongerDeclaredIsListed(t *testing.T) {
 	w := removable(newWorld(t))
 	all := left(w, "x", "y")
 	listed := func(o *options) { o.Undeclared = all }
-	plan, err := w.runner(t, single, listed).Plan(t.Context())
-	if err != nil || len(plan.Resources) != 1 || len(plan.Undeclared) != 2 || plan.Undeclared[0].Config != nil {
-		t.Errorf("planned: %+v, %v", plan, err)
-	}
-	drift := w.mustDrift(t, single, listed)
-	assert.Len(t, drift.Undeclared, 2)
+	plan := must.Get(w.runner(t, single, listed).Plan(t.Context()))(t)
+	assert.True(t, len(plan.Resources) == 1 && len(plan.Undeclared) == 2 && plan.Undeclared[0].Config == nil, "planned: %+v", plan)
+	assert.Len(t, w.mustDrift(t, single, listed).Undeclared, 2)
 	w.forget()
 	w.mustApply(t, single, listed)
 	assert.Len(t, w.things, 3)
 	i := slices.IndexFunc(w.events, func(e report.Event) bool { return e.Kind == report.Leftover })
 	const want = "x, made by run OLD; y, made by run OLD, are no longer declared: --prune removes them"
-	if i < 0 || w.events[i].Text != want || len(w.events[i].Resources) != 2 {
-		t.Errorf("it is not said: %v", w.events)
-	}
+	assert.True(t, i >= 0 && w.events[i].Text == want && len(w.events[i].Resources) == 2, "it is not said: %v", w.events)
 }
 
 func TestNothingIsPrunedAfterAFailure(t *testing.T) {
@@ -229,9 +215,8 @@ func TestWhatCannotBePrunedIsRefused(t *testing.T) {
 		c.change(w, &all[0])
 		_, err := w.apply(t, single, pruning(all))
 		var invalid *manifest.Error
-		if !errors.As(err, &invalid) || !strings.Contains(err.Error(), c.want) || len(w.things) != 1 {
-			t.Errorf("%s: got %v, want %q; there is %v", name, err, c.want, w.things)
-		}
+		assert.True(t, errors.As(err, &invalid) && strings.Contains(err.Error(), c.want) &&
+			len(w.things) == 1, "%s: got %v, want %q; there is %v", name, err, c.want, w.things)
 	}
 }
 
@@ -247,7 +232,6 @@ func TestAForEachSaysWhatIsRemovedOfIt(t *testing.T) {
 	}
 }
 
-// Each is from when it was made: since then a manifest may have turned dependencies around.
 func TestDependenciesThatWereTurnedAroundDoNotHang(t *testing.T) {
 	w := removable(newWorld(t))
 	all := left(w, "x", "y", "z")
@@ -270,9 +254,8 @@ func TestOnlyWhatWasPlannedIsPruned(t *testing.T) {
 	}
 	was := w.things["x"]
 	w.things["x"] = "theirs"
-	if _, err := w.apply(t, single, pruning(all), bind); err == nil || !strings.Contains(err.Error(), "what there is of it has changed") || w.things["x"] == nil {
-		t.Errorf("bound: %v", err)
-	}
+	_, err := w.apply(t, single, pruning(all), bind)
+	assert.True(t, err != nil && strings.Contains(err.Error(), "what there is of it has changed") && w.things["x"] != nil, "bound: %v", err)
 	w.things["x"] = was
 	if _, err := w.apply(t, single, pruning(all), bind); err != nil || w.things["x"] != nil || len(w.asked) > 0 {
 		t.Errorf("bound: %v, asked %d times", err, len(w.asked))
@@ -293,12 +276,9 @@ func TestWhatIsMadeIsRecorded(t *testing.T) {
 	a, b := made["a"], made["b"]
 	require.NotNil(t, a)
 	require.NotNil(t, b)
-	if a.Type != "thing" || !a.PreventDestroy || a.Declared.Line != 2 || len(a.Secrets) != 2 || strings.Join(a.Secrets[0], ".") != "token" || strings.Join(a.Secrets[1], ".") != "value" {
-		t.Errorf("of a: %+v", a)
-	}
-	if b.Config["value"] != "a" || !slices.Equal(b.DependsOn, []string{"a"}) || b.Secrets != nil {
-		t.Errorf("of b: %+v", b)
-	}
+	assert.True(t, a.Type == "thing" && a.PreventDestroy && a.Declared.Line == 2 && len(a.Secrets) == 2 &&
+		strings.Join(a.Secrets[0], ".") == "token" && strings.Join(a.Secrets[1], ".") == "value", "of a: %+v", a)
+	assert.True(t, b.Config["value"] == "a" && slices.Equal(b.DependsOn, []string{"a"}) && b.Secrets == nil, "of b: %+v", b)
 	for _, e := range w.events {
 		assert.Nil(t, e.Made())
 	}
@@ -315,13 +295,10 @@ func TestWhatIsConfiguredAlikeIsNotTheSameWhereItIsKept(t *testing.T) {
 	c.applies(t, report.Changed)
 	c.disks["d-old"], c.past["old"] = true, runner.Past{Kept: map[string]any{"id": "d-old"}}
 	old := report.Undeclared{Name: "old", Run: "OLD", Made: report.Made{Type: "disk", Config: map[string]any{"size": 7}}}
-	got, err := c.apply(t, disk, c.remembers, pruning([]report.Undeclared{old}))
-	if err != nil || got["old"] != report.Destroyed || c.disks["d-old"] || len(c.disks) != 1 {
-		t.Errorf("%v, %v, left %v", got, err, c.disks)
-	}
+	got := must.Get(c.apply(t, disk, c.remembers, pruning([]report.Undeclared{old})))(t)
+	assert.True(t, got["old"] == report.Destroyed && !c.disks["d-old"] && len(c.disks) == 1, "%v, left %v", got, c.disks)
 }
 
-// A destroy removes what is no longer declared before what it was made with, if it is to.
 func TestADestroyLeavesWhatIsNoLongerDeclaredUnlessToldOtherwise(t *testing.T) {
 	w := removable(newWorld(t))
 	w.things["a"] = 1
@@ -329,25 +306,19 @@ func TestADestroyLeavesWhatIsNoLongerDeclaredUnlessToldOtherwise(t *testing.T) {
 	all[0].DependsOn = []string{"a", "long-gone"}
 	listed := func(o *options) { o.Undeclared = all }
 	plan, err := w.runner(t, single, listed).PlanDestroy(t.Context())
-	if err != nil || len(plan.Resources) != 1 || len(plan.Undeclared) != 2 {
-		t.Errorf("planned: %+v, %v", plan, err)
-	}
+	assert.True(t, err == nil && len(plan.Resources) == 1 && len(plan.Undeclared) == 2, "planned: %+v, %v", plan, err)
 	plan, err = w.runner(t, single, pruning(all)).PlanDestroy(t.Context())
-	if err != nil || len(plan.Resources) != 3 || plan.Resources[0].MadeBy != "OLD" || plan.Resources[0].Status != report.Present || len(plan.Undeclared) > 0 {
-		t.Errorf("planned: %+v, %v", plan, err)
-	}
+	assert.True(t, err == nil && len(plan.Resources) == 3 && plan.Resources[0].MadeBy == "OLD" &&
+		plan.Resources[0].Status == report.Present && len(plan.Undeclared) == 0, "planned: %+v, %v", plan, err)
 	w.forget()
 	result, err := w.runner(t, single, pruning(all)).Destroy(t.Context())
-	if err != nil || result.Counts.Changed != 3 || len(w.things) > 0 {
-		t.Fatalf("%+v, %v, left %v", result, err, w.things)
-	}
+	require.True(t, err == nil && result.Counts.Changed == 3 && len(w.things) == 0, "%+v, %v, left %v", result, err, w.things)
 	acted := slices.DeleteFunc(slices.Clone(w.trace), func(s string) bool { return !strings.HasPrefix(s, "unset") })
 	assert.Equal(t, []string{"unset y", "unset x", "unset a"}, acted)
 	w = removable(newWorld(t))
 	w.things["a"] = 1
 	all = left(w, "x")
-	if result, err = w.runner(t, single, listed).Destroy(t.Context()); err != nil || result.Counts.Changed != 1 || w.things["x"] == nil {
-		t.Errorf("%+v, %v", result, err)
-	}
+	result, err = w.runner(t, single, listed).Destroy(t.Context())
+	assert.True(t, err == nil && result.Counts.Changed == 1 && w.things["x"] != nil, "%+v, %v", result, err)
 	assert.GreaterOrEqual(t, slices.IndexFunc(w.events, func(e report.Event) bool { return e.Kind == report.Leftover }), 0, "it is not said")
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/deployster-go/deployster/engine"
 	"github.com/deployster-go/deployster/engine/enginetest"
+	"github.com/deployster-go/deployster/internal/must"
 	"github.com/deployster-go/deployster/runner"
 	"github.com/deployster-go/deployster/runner/failure"
 	"github.com/deployster-go/deployster/runner/report"
@@ -37,9 +38,8 @@ func TestAnIdleProcessIsEndedAndStartedAgain(t *testing.T) {
 		}
 		got := w.mustApply(t, many(1, "thing"), func(o *options) { o.Confirm = runner.ConfirmAction })
 		wantStatuses(t, got, map[string]report.Status{"r0": report.Changed})
-		if serving, _ := w.starts(); serving != 2 || running != 0 {
-			t.Errorf("%d processes were started, %d ran while nobody needed them", serving, running)
-		}
+		serving, _ := w.starts()
+		assert.True(t, serving == 2 && running == 0, "%d processes were started, %d ran while nobody needed them", serving, running)
 	})
 }
 
@@ -53,9 +53,8 @@ func TestAProcessThatDoesNotEndIsKilled(t *testing.T) {
 		})
 		started := time.Now()
 		w.mustApply(t, many(3, "thing"))
-		if took := time.Since(started); took == 0 || took > 10*time.Second {
-			t.Errorf("it took %s", took)
-		}
+		took := time.Since(started)
+		assert.True(t, took != 0 && took <= 10*time.Second, "it took %s", took)
 		for _, run := range w.engine.Runs() {
 			assert.True(t, run.Done, "it still runs")
 		}
@@ -95,15 +94,13 @@ func TestStopAbandonsObservationsAndCancelKillsTheProcess(t *testing.T) {
 			return 0
 		})
 		started := time.Now()
-		_, err := w.runner(t, many(1, "thing")).Apply(ctx)
-		assert.ErrorIs(t, err, runner.ErrInterrupted)
+		assert.ErrorIs(t, must.Fail(w.runner(t, many(1, "thing")).Apply(ctx)), runner.ErrInterrupted)
 		assert.Contains(t, w.names(), "action-failed r0 set", "the log does not tell the truth")
 		assert.EqualValues(t, 0, time.Since(started))
 	})
 }
 
-// One process works for many resources: that the state of one takes too long
-// must not cut short what is done to another.
+// One process works for many resources: that the state of one takes too long must not cut short what is done to another.
 func TestATimeoutOfAStateLetsTheActionsOfOthersFinish(t *testing.T) {
 	for name, tc := range map[string]struct {
 		acts    time.Duration // how long the action of slow would take
@@ -175,10 +172,7 @@ resources:
 
 // says is a process that prints something and goes on.
 func says(format string) func(context.Context, *served, question) int {
-	return func(_ context.Context, p *served, q question) int {
-		p.say(format, q.ID)
-		return -1
-	}
+	return func(_ context.Context, p *served, q question) int { p.say(format, q.ID); return -1 }
 }
 
 func TestAHostileProcess(t *testing.T) {
@@ -277,9 +271,8 @@ func TestAProcessThatTurnsBadWhileNobodyWaitsIsNotAskedAgain(t *testing.T) {
 	}
 	got := w.mustApply(t, many(1, "thing"), func(o *options) { o.Confirm = runner.ConfirmAction })
 	wantStatuses(t, got, map[string]report.Status{"r0": report.Changed})
-	if told := w.warnings(); len(told) != 1 || !strings.Contains(told[0], "answered request 1 twice") {
-		t.Errorf("told was %q", told)
-	}
+	told := w.warnings()
+	assert.True(t, len(told) == 1 && strings.Contains(told[0], "answered request 1 twice"), "told was %q", told)
 }
 
 func TestACrashFailsAllThatWait(t *testing.T) {
@@ -327,13 +320,11 @@ func TestAProcessThatCanNotBeStarted(t *testing.T) {
 			})
 			good.Executables = []string{"/type"}
 			w.engine.Images["thing"] = good
-			got := w.mustApply(t, many(4, "thing"), func(o *options) { o.Pull = engine.PullNever })
-			for name, status := range got {
+			for name, status := range w.mustApply(t, many(4, "thing"), func(o *options) { o.Pull = engine.PullNever }) {
 				assert.Equal(t, report.Changed, status, "%s is %s", name, status)
 			}
-			if told := w.warnings(); len(told) != 1 || !strings.Contains(told[0], "containers of their own") {
-				t.Errorf("told was %q", told)
-			}
+			told := w.warnings()
+			assert.True(t, len(told) == 1 && strings.Contains(told[0], "containers of their own"), "told was %q", told)
 		})
 	}
 }

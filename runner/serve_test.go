@@ -19,6 +19,7 @@ import (
 
 	"github.com/deployster-go/deployster/engine"
 	"github.com/deployster-go/deployster/engine/enginetest"
+	"github.com/deployster-go/deployster/internal/must"
 	"github.com/deployster-go/deployster/protocol"
 	"github.com/deployster-go/deployster/runner/invoke"
 	"github.com/deployster-go/deployster/runner/report"
@@ -41,9 +42,8 @@ func (q question) name() string {
 // serves is what the init answer of a type that serves has besides.
 const serves = `"serve_action":{"args":["serve"]},`
 
-// serving is an image whose type also serves: by the process, which gets its
-// questions one after the other, and a way to answer them as a container would
-// have done.
+// serving is an image whose type also serves: by the process, which gets its questions one after the other, and a way
+// to answer them as a container would have done.
 func (w *world) serving(process func(ctx context.Context, p *served) int) enginetest.FakeImage {
 	return image(func(ctx context.Context, c enginetest.Call) int {
 		switch {
@@ -91,7 +91,6 @@ func (w *world) servingBut(instead func(p *served, q question) bool) enginetest.
 	})
 }
 
-// served is one process that serves, seen from within.
 type served struct {
 	enginetest.Call
 	w         *world
@@ -133,7 +132,6 @@ func (p *served) say(format string, id int64) {
 	_, _ = io.WriteString(p.Stdout, format)
 }
 
-// many is a manifest of n resources of a type.
 func many(n int, of string) string {
 	var b strings.Builder
 	b.WriteString("resources:\n")
@@ -168,8 +166,7 @@ func (w *world) warnings() []string {
 func TestOneProcessServesAllResourcesOfAType(t *testing.T) {
 	w := newWorld(t)
 	w.engine.Images["thing"] = w.serving(good)
-	got := w.mustApply(t, many(30, "thing"))
-	for name, status := range got {
+	for name, status := range w.mustApply(t, many(30, "thing")) {
 		assert.Equal(t, report.Changed, status, "%s is %s", name, status)
 	}
 	if serving, others := w.starts(); serving != 1 || others != 1 {
@@ -217,8 +214,7 @@ func TestOnlyAFewProcessesAreStartedBeforeTheyAreNeeded(t *testing.T) {
 	assert.Equal(t, 1, serving)
 }
 
-// A served type looks from outside like any other: the same events, the same
-// files, the same secrets.
+// A served type looks from outside like any other: the same events, the same files, the same secrets.
 func TestServedOrNotIsTheSame(t *testing.T) {
 	stories := map[bool][]string{}
 	for _, serve := range []bool{false, true} {
@@ -294,7 +290,7 @@ func TestTheTextOfAnActionIsShownAsItComes(t *testing.T) {
 		return 0
 	})
 	var texts []string
-	_, err := w.apply(t, many(1, "thing"), func(o *options) {
+	must.Get(w.apply(t, many(1, "thing"), func(o *options) {
 		o.Observer = observer(func(e report.Event) {
 			if e.Kind != report.Line {
 				return
@@ -303,10 +299,8 @@ func TestTheTextOfAnActionIsShownAsItComes(t *testing.T) {
 				close(shown)
 			}
 		})
-	})
-	require.NoError(t, err)
-	want := []string{"stdout one", "stderr careful", "stdout two", "stdout setting r0 with <nil>"}
-	assert.Equal(t, want, texts)
+	}))(t)
+	assert.Equal(t, []string{"stdout one", "stderr careful", "stdout two", "stdout setting r0 with <nil>"}, texts)
 }
 
 type observer func(report.Event)
@@ -326,7 +320,6 @@ func TestWhatNamesAnImageOrAnEntrypointRunsInAContainer(t *testing.T) {
 	}
 }
 
-// servingPlugs is as serving, of a type that asks for the plug "root".
 func (w *world) servingPlugs() enginetest.FakeImage {
 	w.plugs = `"plugs":{"root":{"container_path":"/root","optional":true}},`
 	return w.serving(good)
@@ -342,9 +335,7 @@ func TestResourcesWithOtherPlugsHaveAnotherProcess(t *testing.T) {
 			plugs[len(run.Spec.Mounts)]++
 		}
 	}
-	if len(plugs) != 2 || plugs[2] != 1 || plugs[3] != 1 {
-		t.Errorf("processes by number of mounts: %v", plugs)
-	}
+	assert.True(t, len(plugs) == 2 && plugs[2] == 1 && plugs[3] == 1, "processes by number of mounts: %v", plugs)
 }
 
 // elsewhere is an engine that mounts what is not there on this machine.
@@ -417,14 +408,13 @@ func TestTypesOfOneImageHaveOneProcess(t *testing.T) {
 			return 0
 		})
 	}
-	_, err := w.apply(t, `
+	must.Get(w.apply(t, `
 resources:
   a: {type: thing, config: {value: 1}}
   b: {type: acme/thing, dependencies: {a: a}, config: {value: 1}}
   c: {type: other, dependencies: {b: b}, config: {value: 1}}`, func(o *options) {
 		o.Images = copies{w.engine, map[string]string{"acme/thing": "thing"}}
-	})
-	require.NoError(t, err)
+	}))(t)
 	for process, want := range map[string][]string{"thing": {"acme/thing b", "thing a"}, "other": {"other c"}} {
 		slices.Sort(told[process])
 		assert.Equal(t, want, slices.Compact(told[process]), process)

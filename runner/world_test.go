@@ -22,6 +22,7 @@ import (
 	"github.com/deployster-go/deployster/engine"
 	"github.com/deployster-go/deployster/engine/enginetest"
 	"github.com/deployster-go/deployster/expression"
+	"github.com/deployster-go/deployster/internal/must"
 	"github.com/deployster-go/deployster/manifest"
 	"github.com/deployster-go/deployster/protocol"
 	"github.com/deployster-go/deployster/runner"
@@ -58,7 +59,6 @@ func newWorld(t testing.TB) *world {
 	return w
 }
 
-// image is an image that has nothing but a program.
 func image(p enginetest.Program) enginetest.FakeImage {
 	return enginetest.FakeImage{Program: p, Entrypoint: []string{"/type"}}
 }
@@ -141,7 +141,6 @@ func (w *world) Confirm(_ context.Context, q runner.Question) (bool, error) {
 	return true, nil
 }
 
-// runs counts the containers that did the action.
 func (w *world) runs(action string) int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -155,20 +154,15 @@ func (w *world) runs(action string) int {
 }
 
 // forget clears what was recorded, so that a second run can be looked at.
-func (w *world) forget() {
-	w.trace, w.inputs, w.events, w.logged, w.asked = nil, nil, nil, nil, nil
-}
+func (w *world) forget() { w.trace, w.inputs, w.events, w.logged, w.asked = nil, nil, nil, nil, nil }
 
-// runner loads a manifest and makes a runner for it.
 func (w *world) runner(t testing.TB, text string, change ...func(*options)) run {
-	t.Helper()
 	expressions := expression.New(w.workspace)
 	variables := map[string]any{"stage": "test"}
 	maps.Copy(variables, w.variables)
-	m, err := manifest.Load([]manifest.Source{{Name: "m.yaml", Data: []byte(text)}}, manifest.Options{
+	m := must.Get(manifest.Load([]manifest.Source{{Name: "m.yaml", Data: []byte(text)}}, manifest.Options{
 		Variables: variables, Evaluator: expressions, Workspace: w.workspace, Home: w.workspace,
-	})
-	require.NoError(t, err)
+	}))(t)
 	o := options{
 		runner.Spec{Manifest: m, Variables: variables, Expressions: expressions, Version: "1.2.3"},
 		runner.Containers{
@@ -204,14 +198,11 @@ func (r run) PlanDestroy(ctx context.Context) (*report.Plan, error) {
 func (r run) Destroy(ctx context.Context) (*report.Result, error) {
 	return r.Runner.Destroy(ctx, r.caller)
 }
-func (r run) Drift(ctx context.Context) (*report.Drift, error) {
-	return r.Runner.Drift(ctx, r.caller)
-}
-func (r run) Removable(ctx context.Context) error { return r.Runner.Removable(ctx, r.caller) }
+func (r run) Drift(ctx context.Context) (*report.Drift, error) { return r.Runner.Drift(ctx, r.caller) }
+func (r run) Removable(ctx context.Context) error              { return r.Runner.Removable(ctx, r.caller) }
 
 // apply applies a manifest and returns the outcome of each resource.
 func (w *world) apply(t testing.TB, text string, change ...func(*options)) (map[string]report.Status, error) {
-	t.Helper()
 	result, err := w.runner(t, text, change...).Apply(t.Context())
 	statuses := map[string]report.Status{}
 	for _, r := range result.Resources {
@@ -220,31 +211,18 @@ func (w *world) apply(t testing.TB, text string, change ...func(*options)) (map[
 	return statuses, err
 }
 
-// mustApply is as apply, of a run that succeeds.
 func (w *world) mustApply(t testing.TB, text string, change ...func(*options)) map[string]report.Status {
-	t.Helper()
-	statuses, err := w.apply(t, text, change...)
-	require.NoError(t, err)
-	return statuses
+	return must.Get(w.apply(t, text, change...))(t)
 }
 
-// mustPlan returns the plan of a manifest.
 func (w *world) mustPlan(t testing.TB, text string, change ...func(*options)) *report.Plan {
-	t.Helper()
-	plan, err := w.runner(t, text, change...).Plan(t.Context())
-	require.NoError(t, err)
-	return plan
+	return must.Get(w.runner(t, text, change...).Plan(t.Context()))(t)
 }
 
-// mustDrift returns what drifted of a manifest.
 func (w *world) mustDrift(t testing.TB, text string, change ...func(*options)) *report.Drift {
-	t.Helper()
-	drift, err := w.runner(t, text, change...).Drift(t.Context())
-	require.NoError(t, err)
-	return drift
+	return must.Get(w.runner(t, text, change...).Drift(t.Context()))(t)
 }
 
-// byName returns what a plan says of each resource.
 func byName(plan *report.Plan) map[string]report.ResourcePlan {
 	all := map[string]report.ResourcePlan{}
 	for _, r := range plan.Resources {
@@ -264,7 +242,6 @@ func (w *world) names() []string {
 
 // kept returns everything in the files of a run.
 func (w *world) kept(t *testing.T) string {
-	t.Helper()
 	var all bytes.Buffer
 	err := filepath.WalkDir(filepath.Join(w.workspace, ".deployster"), func(path string, d os.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
@@ -274,14 +251,11 @@ func (w *world) kept(t *testing.T) string {
 		fmt.Fprintf(&all, "%s\n%s\n", path, text)
 		return err
 	})
-	if err != nil && !errors.Is(err, os.ErrNotExist) {
-		t.Fatal(err)
-	}
+	require.True(t, err == nil || errors.Is(err, os.ErrNotExist), "%v", err)
 	return all.String()
 }
 
 func wantStatuses(t *testing.T, got map[string]report.Status, want map[string]report.Status) {
-	t.Helper()
 	for name, status := range want {
 		assert.Equal(t, status, got[name], name)
 	}

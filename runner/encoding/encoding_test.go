@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/deployster-go/deployster/internal/must"
 	"github.com/deployster-go/deployster/protocol"
 	"github.com/deployster-go/deployster/runner/encoding"
 	"github.com/deployster-go/deployster/runner/report"
@@ -29,8 +30,7 @@ func TestALineIsTheEventThatItIsOf(t *testing.T) {
 		{Kind: report.RunFailed, Counts: report.Counts{Failed: 1, Skipped: 1}, Duration: 3 * time.Microsecond, Error: "why", Data: map[string]string{"interrupted": "true"}},
 	} {
 		e.Time = at
-		text, err := json.Marshal(encoding.LineOf(e))
-		require.NoError(t, err)
+		text := must.Get(json.Marshal(encoding.LineOf(e)))(t)
 		var line encoding.Line
 		require.NoError(t, json.Unmarshal(text, &line))
 		assert.Equal(t, e, line.Event())

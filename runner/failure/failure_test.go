@@ -50,7 +50,6 @@ func TestSeveralFailuresAreOne(t *testing.T) {
 	one := errors.New("one")
 	all.Add(one)
 	all.Add(errors.New("two"))
-	if err := all.Err(); !errors.Is(err, one) || err.Error() != "one\ntwo" {
-		t.Errorf("got %v", err)
-	}
+	err := all.Err()
+	assert.True(t, errors.Is(err, one) && err.Error() == "one\ntwo", "got %v", err)
 }

@@ -31,7 +31,6 @@ func TestWhatIsNotWantedAnyMoreIsFormer(t *testing.T) {
 		},
 		"an item too many": {[]any{"a", object{"key": "old"}}, []any{"a"}, []any{object{"key": "old"}}},
 	} {
-		former := hidden.Former(tc.was, tc.wanted)
-		assert.Equal(t, tc.former, former, name)
+		assert.Equal(t, tc.former, hidden.Former(tc.was, tc.wanted), name)
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
+	"github.com/deployster-go/deployster/internal/must"
 	"github.com/deployster-go/deployster/protocol"
 )
 
@@ -45,21 +46,17 @@ func TestALongLineIsHandedOnInParts(t *testing.T) {
 			for _, step := range []int{1 << 20, 32 << 10, 4097, 7} {
 				l, got := hiding()
 				for rest := []byte(tc.text); len(rest) > 0; rest = rest[min(step, len(rest)):] {
-					_, err := l.Write(rest[:min(step, len(rest))])
-					require.NoError(t, err)
+					must.Get(l.Write(rest[:min(step, len(rest))]))(t)
 				}
 				l.flush()
 				assert.LessOrEqual(t, len(*got), tc.parts, step)
 				for _, part := range *got {
-					if utf8.ValidString(tc.text) && !utf8.ValidString(part) {
-						t.Error("a character was cut in two")
-					}
+					assert.True(t, !utf8.ValidString(tc.text) || utf8.ValidString(part), "a character was cut in two")
 				}
 				if name == "of carriage returns" {
 					continue // those that end a line are no part of it
 				}
-				plain := strings.NewReplacer("\r", "", "\n", "")
-				assert.Equal(t, plain.Replace(tc.text), strings.Join(*got, ""), step)
+				assert.Equal(t, strings.NewReplacer("\r", "", "\n", "").Replace(tc.text), strings.Join(*got, ""), step)
 			}
 		})
 	}
@@ -100,8 +97,7 @@ func FuzzLines(f *testing.F) {
 		most := maxLine + maxLine + 3*l.secrets.held() + escape + utf8.UTFMax
 		for i := 0; i < len(text); {
 			n := min(1+int(step)*(1+i%5), len(text)-i)
-			_, err := l.Write(text[i : i+n])
-			require.NoError(t, err)
+			must.Get(l.Write(text[i : i+n]))(t)
 			require.LessOrEqual(t, len(l.pending), most)
 			i += n
 		}
@@ -115,8 +111,7 @@ func FuzzLines(f *testing.F) {
 	})
 }
 
-// However a stream is cut into writes, no secret gets through and nothing else
-// is lost.
+// However a stream is cut into writes, no secret gets through and nothing else is lost.
 func TestLinesHideSecretsAcrossWrites(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var s Secrets
@@ -133,8 +128,7 @@ func TestLinesHideSecretsAcrossWrites(t *testing.T) {
 		l := &lines{secrets: &s, each: func(line string) { got += line }}
 		for rest := text; rest != ""; {
 			n := rapid.IntRange(1, len(rest)).Draw(t, "write")
-			_, err := l.Write([]byte(rest[:n]))
-			require.NoError(t, err)
+			must.Get(l.Write([]byte(rest[:n])))(t)
 			rest = rest[n:]
 		}
 		l.flush()
@@ -232,9 +226,7 @@ func TestWhatAnActionPrintsIsShownButForWhatItHasKept(t *testing.T) {
 			}
 			keep, err := k.end()
 			id, _ := keep["id"].(string)
-			if err != nil || shown.String() != tc.shown || id != tc.kept {
-				t.Errorf("shown %q, kept %v, %v", shown.String(), keep, err)
-			}
+			assert.True(t, err == nil && shown.String() == tc.shown && id == tc.kept, "shown %q, kept %v, %v", shown.String(), keep, err)
 		})
 	}
 }
@@ -257,9 +249,8 @@ func TestALineThatIsTooLongIsNeitherShownNorHeld(t *testing.T) {
 	}
 	_, _ = k.Write([]byte("\"}}\nmore\n"))
 	_, err := k.end()
-	if bad := (*protocol.AnswerError)(nil); !errors.As(err, &bad) || bad.Path != "keep" || shown.Len() > 0 {
-		t.Errorf("%v, %d bytes are shown", err, shown.Len())
-	}
+	bad := (*protocol.AnswerError)(nil)
+	assert.True(t, errors.As(err, &bad) && bad.Path == "keep" && shown.Len() <= 0, "%v, %d bytes are shown", err, shown.Len())
 }
 
 // However what is printed is cut, all is shown but the last line, if it has something kept.

@@ -18,6 +18,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/deployster-go/deployster/engine"
+	"github.com/deployster-go/deployster/internal/must"
 	"github.com/deployster-go/deployster/protocol"
 )
 
@@ -110,8 +111,7 @@ func TestAllOccurrencesOfAllWordsAreFound(t *testing.T) {
 					covered[i] = true
 				}
 			})
-			want := naive(w.known, drawn)
-			require.Equal(t, fmt.Sprint(want), fmt.Sprint(covered), drawn)
+			require.Equal(t, fmt.Sprint(naive(w.known, drawn)), fmt.Sprint(covered), drawn)
 		}
 		for i := 1; i < len(w.parts); i++ {
 			require.GreaterOrEqual(t, w.parts[i-1].size, 2*w.parts[i].size)
@@ -126,8 +126,7 @@ func TestMaskingIsLinear(t *testing.T) {
 	for _, length := range []int{10, 1_000, 50_000} {
 		var w words
 		w.add(strings.Repeat("a", length) + "b")
-		looks := w.parts[0].find(text, func(int, int) { t.Error("found") })
-		assert.LessOrEqual(t, looks, 2*len(text), length)
+		assert.LessOrEqual(t, w.parts[0].find(text, func(int, int) { t.Error("found") }), 2*len(text), length)
 	}
 }
 
@@ -140,18 +139,15 @@ func TestAddingWordsIsCheap(t *testing.T) {
 		w.add(fmt.Sprintf("secret-%06d", i))
 		made += len(w.parts[len(w.parts)-1].words)
 	}
-	// Each word is taken into another automaton at most as often as the sizes
-	// double.
+	// Each word is taken into another automaton at most as often as the sizes double.
 	assert.LessOrEqual(t, made, count*14, count)
 	assert.LessOrEqual(t, len(w.parts), 14, count)
 }
 
-// Both sides are measured in one run: the ratio is what a byte costs beside a
-// secret of 64 KiB, against one of 16 bytes.
+// Both sides are measured in one run: the ratio is what a byte costs beside a secret of 64 KiB, against one of 16 bytes.
 func BenchmarkMask(b *testing.B) {
 	text := strings.Repeat("a", 1<<20)
-	escaped, err := json.Marshal(strings.Repeat(`a"`, 1<<18))
-	require.NoError(b, err)
+	escaped := must.Get(json.Marshal(strings.Repeat(`a"`, 1<<18)))(b)
 	for name, text := range map[string]string{"plain": text, "escaped": string(escaped)} {
 		b.Run(name, func(b *testing.B) {
 			var short, long words
@@ -172,7 +168,6 @@ func BenchmarkMask(b *testing.B) {
 	}
 }
 
-// What a container sees of this machine depends on where its engine is.
 func TestWhatContainersSee(t *testing.T) {
 	w, linked, plug := t.TempDir(), t.TempDir(), engine.Mount{Source: "/srv/site", Target: "/plug/root"}
 	work := filepath.Join(w, "call")
@@ -181,11 +176,10 @@ func TestWhatContainersSee(t *testing.T) {
 	require.NoError(t, os.Symlink("kept", filepath.Join(linked, engine.StateDir)))
 	of := func(dir string) engine.Mount { return engine.Mount{Source: dir, Target: dir, ReadOnly: true} }
 	for name, c := range map[string]struct {
-		in             string // the workspace; "" is w
-		remote, copies bool
-		works          bool
-		mounts         []engine.Mount
-		env, hide      []string
+		in                    string // the workspace; "" is w
+		remote, copies, works bool
+		mounts                []engine.Mount
+		env, hide             []string
 	}{
 		"an engine of this machine":                                {mounts: []engine.Mount{of(w), {Source: work + workSuffix, Target: protocol.WorkDir}, plug}, env: []string{"DEPLOYSTER_WORKSPACE=" + w, "DEPLOYSTER_WORK=" + protocol.WorkDir}, hide: []string{filepath.Join(w, engine.StateDir)}},
 		"one that is elsewhere":                                    {remote: true, mounts: []engine.Mount{plug}},
@@ -205,8 +199,7 @@ func TestWhatContainersSee(t *testing.T) {
 		if c.works {
 			at = protocol.WorkDir
 		}
-		if !reflect.DeepEqual(spec.Mounts, c.mounts) || !slices.Equal(spec.Env, c.env) || !slices.Equal(spec.Hide, c.hide) || spec.WorkDir != in || spec.Work != at {
-			t.Errorf("%s: %+v", name, spec)
-		}
+		assert.True(t, reflect.DeepEqual(spec.Mounts, c.mounts) && slices.Equal(spec.Env, c.env) &&
+			slices.Equal(spec.Hide, c.hide) && spec.WorkDir == in && spec.Work == at, "%s: %+v", name, spec)
 	}
 }

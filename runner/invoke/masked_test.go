@@ -8,8 +8,8 @@ import (
 	"testing/iotest"
 
 	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
 
+	"github.com/deployster-go/deployster/internal/must"
 	"github.com/deployster-go/deployster/runner/invoke"
 )
 
@@ -34,8 +34,7 @@ func TestMaskedOutputIsTheOutputWithoutItsSecrets(t *testing.T) {
 			w, flush := secrets.Masked(&got)
 			for rest := c.written; rest != ""; {
 				n := min(size, len(rest))
-				_, err := io.WriteString(w, rest[:n])
-				require.NoError(t, err)
+				must.Get(io.WriteString(w, rest[:n]))(t)
 				rest = rest[n:]
 			}
 			if err := flush(); err != nil || got.String() != c.want {
@@ -48,8 +47,7 @@ func TestMaskedOutputIsTheOutputWithoutItsSecrets(t *testing.T) {
 func TestMaskedOutputThatCannotBeWrittenFails(t *testing.T) {
 	full := errors.New("full")
 	w, flush := (&invoke.Secrets{}).Masked(failingWriter{full})
-	_, err := io.Copy(w, iotest.OneByteReader(strings.NewReader("a\nb\n")))
-	assert.ErrorIs(t, err, full)
+	assert.ErrorIs(t, must.Fail(io.Copy(w, iotest.OneByteReader(strings.NewReader("a\nb\n")))), full)
 	assert.ErrorIs(t, flush(), full)
 }
 

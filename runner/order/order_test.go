@@ -8,9 +8,9 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
+	"github.com/deployster-go/deployster/internal/must"
 	"github.com/deployster-go/deployster/runner/order"
 )
 
@@ -24,10 +24,8 @@ func recorded(when int, name string, on ...string) order.Thing {
 	return order.Thing{Node: "-" + name, Name: name, DependsOn: on, At: at(when)}
 }
 
-// removed are the things in an order in which they may be removed.
 func removed(t testing.TB, things []order.Thing) []string {
-	sorted, err := order.Of(things).Sort()
-	require.NoError(t, err)
+	sorted := must.Get(order.Of(things).Sort())(t)
 	return slices.DeleteFunc(sorted, func(node string) bool { return strings.Contains(node, " ") })
 }
 
@@ -51,16 +49,13 @@ func TestTheOrderOfARemoval(t *testing.T) {
 		"turned around since": {
 			[]order.Thing{declared("index", "page"), declared("page[a]"), recorded(1, "page[old]", "index")}, "index page[a] -page[old]",
 		},
-		"of two records the newer": {
-			[]order.Thing{recorded(1, "a", "b"), recorded(2, "b", "a")}, "-b -a",
-		},
-		"on itself":             {[]order.Thing{recorded(1, "a", "a"), recorded(1, "b[k]", "b")}, "-b[k] -a"},
-		"on what is not there":  {[]order.Thing{recorded(1, "a", "gone", "gone[b]", "")}, "-a"},
-		"nothing depends on it": {nil, ""},
+		"of two records the newer": {[]order.Thing{recorded(1, "a", "b"), recorded(2, "b", "a")}, "-b -a"},
+		"on itself":                {[]order.Thing{recorded(1, "a", "a"), recorded(1, "b[k]", "b")}, "-b[k] -a"},
+		"on what is not there":     {[]order.Thing{recorded(1, "a", "gone", "gone[b]", "")}, "-a"},
+		"nothing depends on it":    {nil, ""},
 	} {
 		got := removed(t, tc.things)
-		want := strings.Fields(tc.want)
-		assert.Equal(t, slices.Sorted(slices.Values(want)), slices.Sorted(slices.Values(got)), name)
+		assert.Equal(t, slices.Sorted(slices.Values(strings.Fields(tc.want))), slices.Sorted(slices.Values(got)), name)
 		g := order.Of(tc.things)
 		for i, first := range strings.Fields(tc.want) {
 			for _, later := range strings.Fields(tc.want)[i+1:] {
@@ -90,8 +85,7 @@ func TestDependentsGoFirst(t *testing.T) {
 			things = append(things, th)
 		}
 		g := order.Of(things)
-		_, err := g.Sort()
-		require.NoError(t, err)
+		must.Get(g.Sort())(t)
 		all := closure(things, func(int, string) bool { return true })
 		holds := closure(things, func(i int, name string) bool {
 			for j, b := range things {
@@ -103,15 +97,12 @@ func TestDependentsGoFirst(t *testing.T) {
 		})
 		for i, a := range things {
 			for j, b := range things {
-				if i != j && holds[i][j] && !g.Downstream(a.Node)[b.Node] {
-					t.Errorf("%+v does not go before %+v: of %+v", a, b, things)
-				}
+				assert.False(t, i != j && holds[i][j] && !g.Downstream(a.Node)[b.Node], "%+v does not go before %+v: of %+v", a, b, things)
 			}
 		}
 	})
 }
 
-// means reports whether a dependency on one name is one on a thing of another.
 func means(name, thing string) bool {
 	return name == thing || strings.HasPrefix(thing, name+"[") && strings.HasSuffix(thing, "]")
 }

@@ -45,9 +45,8 @@ func steps(members []string, fails string) string {
 
 func TestWhatDependsOnANodeWaitsForAllItStandsFor(t *testing.T) {
 	for _, tc := range []struct {
-		members []string
-		fails   string
-		want    string
+		members     []string
+		fails, want string
 	}{
 		{nil, "", "a, b, c"},
 		{[]string{"b1", "b2"}, "", "a, b, b1, b2, c"},
