@@ -9,26 +9,25 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
+
+	"github.com/deployster-go/deployster/internal/must"
 )
 
 func TestATextIsParsedOnce(t *testing.T) {
 	e := New(t.TempDir())
 	const src = "{% for x in list %}{{ x + n }},{% endfor %}"
-	_, err := e.Examine(src)
-	require.NoError(t, err)
+	must.Get(e.Examine(src))(t)
 	tree := e.templates.get(src)
 	var all sync.WaitGroup
 	for n := range 8 {
 		all.Go(func() {
 			got, err := e.Evaluate(src, map[string]any{"n": n, "list": []any{1, 2}})
-			want := fmt.Sprintf("%d,%d,", n+1, n+2)
-			assert.True(t, got == want && err == nil, "with %d: %v %v", n, got, err)
+			assert.True(t, got == fmt.Sprintf("%d,%d,", n+1, n+2) && err == nil, "with %d: %v %v", n, got, err)
 		})
 	}
 	all.Wait()
 	assert.True(t, tree != nil && e.template(src) == tree, "the text was parsed again")
-	_, err = e.Evaluate("{{ 1 +", nil)
+	_, err := e.Evaluate("{{ 1 +", nil)
 	assert.True(t, err != nil && e.templates.get("{{ 1 +") == nil, "what cannot be parsed is kept")
 }
 
@@ -73,7 +72,6 @@ func TestTheTreesThatAreKeptAreWeighed(t *testing.T) {
 		"%d trees of %d bytes are kept", len(e.templates.trees), e.templates.held)
 }
 
-// live is how many bytes are in use.
 func live() int {
 	runtime.GC()
 	runtime.GC()

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 )
 
@@ -19,8 +20,7 @@ func TestComponents(t *testing.T) {
 	assert.True(t, got == want, "the components are %s, not %s", got, want)
 }
 
-// Nodes are together where each reaches the other, and what a group depends on stands
-// before it.
+// Nodes are together where each reaches the other, and what a group depends on stands before it.
 func TestComponentsAreNodesThatReachEachOther(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		g, n := New[int](), rapid.IntRange(1, 9).Draw(t, "nodes")
@@ -37,25 +37,18 @@ func TestComponentsAreNodesThatReachEachOther(t *testing.T) {
 				at[k], all = i, all+1
 			}
 		}
-		if all != n || len(at) != n {
-			t.Fatalf("of %d nodes %v are there", n, groups)
-		}
+		require.True(t, all == n && len(at) == n, "of %d nodes %v are there", n, groups)
 		for a := range n {
 			for b := range n {
 				together := g.Closure(a)[b] && g.Closure(b)[a]
-				if together != (at[a] == at[b]) {
-					t.Fatalf("%d and %d reach each other: %t, groups %v", a, b, together, groups)
-				}
+				require.Equal(t, (at[a] == at[b]), together, "%d and %d reach each other: %t, groups %v", a, b, together, groups)
 			}
 			for _, d := range g.dependencies[a] {
-				if at[d] > at[a] {
-					t.Fatalf("%d stands before %d, which it depends on: %v", a, d, groups)
-				}
+				require.LessOrEqual(t, at[d], at[a], "%d stands before %d, which it depends on: %v", a, d, groups)
 			}
 		}
-		if again := g.Components(); !slices.EqualFunc(groups, again, slices.Equal) {
-			t.Fatalf("once %v, then %v", groups, again)
-		}
+		again := g.Components()
+		require.True(t, slices.EqualFunc(groups, again, slices.Equal), "once %v, then %v", groups, again)
 	})
 }
 

@@ -10,6 +10,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/deployster-go/deployster/graph"
+	"github.com/deployster-go/deployster/internal/must"
 )
 
 func TestSortKeepsTheOrderOfAddingAmongReadyNodes(t *testing.T) {
@@ -19,10 +20,7 @@ func TestSortKeepsTheOrderOfAddingAmongReadyNodes(t *testing.T) {
 	g.Add("net")
 	g.Add("disk")
 	g.Add("other")
-
-	got, err := g.Sort()
-	require.NoError(t, err)
-	assert.Equal(t, []string{"net", "disk", "db", "api", "other"}, got)
+	assert.Equal(t, []string{"net", "disk", "db", "api", "other"}, must.Get(g.Sort())(t))
 }
 
 func TestSortReportsACycle(t *testing.T) {
@@ -35,8 +33,7 @@ func TestSortReportsACycle(t *testing.T) {
 		for _, e := range edges {
 			g.Add(e[0], e[1])
 		}
-		_, err := g.Sort()
-		assert.EqualError(t, err, want)
+		assert.EqualError(t, must.Fail(g.Sort()), want)
 	}
 }
 
@@ -62,34 +59,26 @@ func TestSortProperties(t *testing.T) {
 				g.Add(k, rapid.SliceOfN(rapid.IntRange(0, k-1), 0, 4).Draw(t, "dependencies")...)
 			}
 		}
-		order, err := g.Sort()
-		require.NoError(t, err)
+		order := must.Get(g.Sort())(t)
 		require.Len(t, order, n)
 		for i, k := range order {
 			for _, d := range g.Dependents(k) {
-				if slices.Index(order, d) < i {
-					t.Fatalf("%d stands before its dependency %d in %v", d, k, order)
-				}
+				require.GreaterOrEqual(t, slices.Index(order, d), i, "%d stands before its dependency %d in %v", d, k, order)
 			}
 		}
-
 		from := rapid.IntRange(0, n-1).Draw(t, "from")
 		to := rapid.IntRange(from, n-1).Draw(t, "to")
 		g.Add(from, to)
 		g.Add(to, from)
-		_, err = g.Sort()
+		_, err := g.Sort()
 		var cycle *graph.CycleError[int]
-		if !errors.As(err, &cycle) {
-			t.Fatalf("no cycle found: %v", err)
-		}
+		require.True(t, errors.As(err, &cycle), "no cycle found: %v", err)
 		for i := 1; i < len(cycle.Path); i++ {
 			if !slices.Contains(g.Dependents(cycle.Path[i]), cycle.Path[i-1]) {
 				t.Fatalf("%v: %d does not depend on %d", cycle.Path, cycle.Path[i-1], cycle.Path[i])
 			}
 		}
-		if cycle.Path[0] != cycle.Path[len(cycle.Path)-1] {
-			t.Fatalf("%v is not closed", cycle.Path)
-		}
+		require.Equal(t, cycle.Path[len(cycle.Path)-1], cycle.Path[0], "%v is not closed", cycle.Path)
 	})
 }
 

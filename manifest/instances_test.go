@@ -11,6 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/deployster-go/deployster/expression"
+	"github.com/deployster-go/deployster/internal/must"
 	"github.com/deployster-go/deployster/manifest"
 	"github.com/deployster-go/deployster/manifest/usage"
 )
@@ -46,20 +47,16 @@ resources:
 	for name, want := range map[string][]string{
 		"vm[a]": {"disk[a]"}, "vm[b]": {"disk[b]"}, "one": {"disk[b]"}, "list": {"disk[a]", "disk[b]"}, "asks": {}, "disk[a]": {},
 	} {
-		if got := m.Dependencies(name); len(got)+len(want) > 0 && !reflect.DeepEqual(got, want) {
-			t.Errorf("%s depends on %q, want %q", name, got, want)
-		}
+		got := m.Dependencies(name)
+		assert.True(t, len(got)+len(want) == 0 || reflect.DeepEqual(got, want), "%s depends on %q, want %q", name, got, want)
 	}
 	sees := func(resource, written string) any {
-		got, err := m.Resource(resource).Resolve(written, manifest.Scope{
+		return must.Get(m.Resource(resource).Resolve(written, manifest.Scope{
 			Expressions: expression.New(t.TempDir()), Variables: map[string]any{"v": 1}, State: func(name string) any { return name },
-		})
-		require.NoError(t, err)
-		return got
+		}))(t)
 	}
-	if got, want := sees("list", "{{ [v, disks] }}"), []any{int64(1), map[string]any{"a": "disk[a]", "b": "disk[b]"}}; !reflect.DeepEqual(got, want) {
-		t.Errorf("its expressions see %v, want %v", got, want)
-	}
+	got, want := sees("list", "{{ [v, disks] }}"), []any{int64(1), map[string]any{"a": "disk[a]", "b": "disk[b]"}}
+	assert.True(t, reflect.DeepEqual(got, want), "its expressions see %v, want %v", got, want)
 	if got, want := sees("vm[b]", "{{ [own, each] }}"), []any{"disk[b]", map[string]any{"key": "b", "value": "b"}}; !reflect.DeepEqual(got, want) {
 		t.Errorf("the expressions of an instance see %v, want %v", got, want)
 	}
@@ -83,20 +80,16 @@ resources:
 			t.Errorf("%s selects %q, want %q", target, got, want)
 		}
 	}
-	if got, err := m.Dependents([]string{"disk[b]"}); err != nil || strings.Join(got, " ") != "disk[b] vm[b]" {
-		t.Errorf("what depends on disk[b] is %q, %v", got, err)
-	}
+	assert.Equal(t, "disk[b] vm[b]", strings.Join(must.Get(m.Dependents([]string{"disk[b]"}))(t), " "))
 	for target, want := range map[string]string{
 		"vm[c]": `"vm" has no instance "c"; there are a, b`, "none[a]": `"none" has no instance "a"; it has none`,
 		"off": `the resource "off" is off: its when at a.yaml:6:24 is false`, "vn": `there is no resource "vn"`,
 	} {
-		_, err := m.Select([]string{target})
-		assert.ErrorContains(t, err, want, target)
+		assert.ErrorContains(t, must.Fail(m.Select([]string{target})), want, target)
 	}
 }
 
-// A plug that admits a resource by its name admits its instances, however strictly the
-// name is written.
+// A plug that admits a resource by its name admits its instances, however strictly the name is written.
 func TestAPlugAdmitsInstances(t *testing.T) {
 	m := mustLoad(t, nil, `
 plugs:
@@ -115,9 +108,8 @@ resources: {}
 	}
 }
 
-// What differs in what it is made from is another resource, as what a plan is bound to and
-// a revision deploys says; where for_each is written otherwise and comes to the same, it is
-// the same.
+// What differs in what it is made from is another resource, as what a plan is bound to and a revision deploys says;
+// where for_each is written otherwise and comes to the same, it is the same.
 func TestTheHashOfAnInstanceHasWhatItIsMadeFrom(t *testing.T) {
 	of := func(each string) string {
 		m := mustLoad(t, map[string]any{"n": map[string]any{"a": 1}}, "resources: {r: {type: x, for_each: "+each+", config: {n: '{{ each.value }}'}}}")
@@ -177,12 +169,10 @@ func TestInstancesAreWhatIsWrittenOut(t *testing.T) {
 func TestAnOutlineHasWhatIsDeclared(t *testing.T) {
 	m, err := manifest.Outline(manifest.Source{Name: "a.yaml", Data: []byte("resources:\n  many: {type: x, for_each: '{{ all }}'}\n  off: {type: y, when: false}\n")}, nil)
 	require.NoError(t, err)
-	if names(m) != "many off" || m.Resource("many") == nil || m.Resource("off").Type != "y" {
-		t.Errorf("it has %q, and by name %v and %v", names(m), m.Resource("many"), m.Resource("off"))
-	}
+	assert.True(t, names(m) == "many off" && m.Resource("many") != nil &&
+		m.Resource("off").Type == "y", "it has %q, and by name %v and %v", names(m), m.Resource("many"), m.Resource("off"))
 }
 
-// A variable that only the key of a dependency reads is read.
 func TestKeysOfDependenciesReadVariables(t *testing.T) {
 	const text = `resources:
   disks: {type: acme/disk, for_each: [a, b]}
@@ -195,9 +185,8 @@ func TestKeysOfDependenciesReadVariables(t *testing.T) {
 	_, err := manifest.Load([]manifest.Source{{Name: "m.yaml", Data: []byte(text)}}, manifest.Options{
 		Variables: map[string]any{"which": "a", "whihc": "b"}, Evaluator: expression.New(t.TempDir()), Usage: &read,
 	})
-	if unread := read.Unread(); err != nil || len(unread) != 1 || unread[0].Hint != "which" {
-		t.Errorf("%v; unread are %v", err, unread)
-	}
+	unread := read.Unread()
+	assert.True(t, err == nil && len(unread) == 1 && unread[0].Hint == "which", "%v; unread are %v", err, unread)
 }
 
 const waiting = `
@@ -210,7 +199,6 @@ resources:
 
 // expand makes the instances of a resource of a manifest where z has a state.
 func expand(t *testing.T, m *manifest.Manifest, name string, state any) (string, error) {
-	t.Helper()
 	all, err := m.Resource(name).Expand(manifest.Scope{Expressions: expression.New(t.TempDir()), State: func(of string) any {
 		if of == "a" {
 			return map[string]any{"1": "a[1]", "2": "a[2]"}
@@ -230,9 +218,8 @@ func TestALateResourceStandsForItsInstances(t *testing.T) {
 	for name, want := range map[string]string{"a": "z", "b": "a,z", "all": "a"} {
 		assert.Equal(t, want, strings.Join(m.Dependencies(name), ","), name)
 	}
-	if m.Stands("a[k]").Name != "a" || m.Stands("z[k]") != nil || m.Stands("a").Name != "a" {
-		t.Error("it does not stand for what it should")
-	}
+	assert.True(t, m.Stands("a[k]").Name == "a" && m.Stands("z[k]") == nil &&
+		m.Stands("a").Name == "a", "it does not stand for what it should")
 	for _, tc := range []struct {
 		name  string
 		state any
@@ -243,9 +230,8 @@ func TestALateResourceStandsForItsInstances(t *testing.T) {
 		{"a", []any{}, ""},
 		{"b", []any{"2"}, "b[2]:a[1],a[2],z"},
 	} {
-		if got, err := expand(t, m, tc.name, tc.state); err != nil || got != tc.want {
-			t.Errorf("%s of %v: got %q, %v, want %q", tc.name, tc.state, got, err, tc.want)
-		}
+		got := must.Get(expand(t, m, tc.name, tc.state))(t)
+		assert.Equal(t, tc.want, got, "%s of %v: got %q, want %q", tc.name, tc.state, got, tc.want)
 	}
 }
 
@@ -286,11 +272,8 @@ func TestTargetsMayBeInstancesThatAreNotKnownYet(t *testing.T) {
 			t.Errorf("%s selects the instances 1: %v, 2: %v", targets, a.Selects("1"), a.Selects("2"))
 		}
 	}
-	if got, err := m.Dependents([]string{"a[1]"}); err != nil || strings.Join(got, " ") != "a[1] b all" {
-		t.Errorf("what depends on a[1] is %q, %v", got, err)
-	}
-	_, err := m.Select([]string{"a[b c]"})
-	assert.Error(t, err, "a key that none can have is accepted")
+	assert.Equal(t, "a[1] b all", strings.Join(must.Get(m.Dependents([]string{"a[1]"}))(t), " "))
+	assert.Error(t, must.Fail(m.Select([]string{"a[b c]"})), "a key that none can have is accepted")
 }
 
 func TestWhatIsWrongWithALateResourceIsSaidAtOnce(t *testing.T) {
@@ -300,8 +283,7 @@ func TestWhatIsWrongWithALateResourceIsSaidAtOnce(t *testing.T) {
 		"a: {type: x, for_each: '{{ d.state }}', dependencies: {d: z, k: 'z[{{ each.key }}]'}}":                                             `"z" has no instances, as it has no for_each; write z`,
 		"a: {type: x, for_each: '{{ d.state }}', dependencies: {d: z}}\n  b: {type: x, when: '{{ p.k is defined }}', dependencies: {p: a}}": "when is decided before anything runs",
 	} {
-		_, err := load(t, nil, "resources:\n  z: {type: x}\n  "+written)
-		assert.ErrorContains(t, err, want, written)
+		assert.ErrorContains(t, must.Fail(load(t, nil, "resources:\n  z: {type: x}\n  "+written)), want, written)
 	}
 }
 
@@ -324,16 +306,14 @@ func TestInstancesShareTheRoomOfTheirManifest(t *testing.T) {
 		return err
 	}
 	for _, tc := range []struct {
-		n    int
-		key  string
-		want string
+		n         int
+		key, want string
 	}{
 		{60_000, "a", ""}, {40_000, "no key", "with its 40000 instances there would be more than 100000 resources"}, {39_996, "a", ""}, {1, "b", "with its 1 instances there would be more"}, {0, "", ""},
 	} {
 		err := expand("a", tc.n, tc.key)
-		if tc.want == "" && err != nil || tc.want != "" && (err == nil || !strings.Contains(err.Error(), tc.want)) {
-			t.Errorf("%d more: %v, want %q", tc.n, err, tc.want)
-		}
+		assert.True(t, (tc.want != "" || err == nil) &&
+			(tc.want == "" || err != nil && strings.Contains(err.Error(), tc.want)), "%d more: %v, want %q", tc.n, err, tc.want)
 	}
 }
 
@@ -371,7 +351,6 @@ moved:
 	}
 }
 
-// What is moved ends where nothing moves it any further, however the moves are chained.
 func TestMovesEnd(outer *testing.T) {
 	rapid.Check(outer, func(t *rapid.T) {
 		n := rapid.IntRange(1, 8).Draw(t, "moves")
@@ -380,8 +359,7 @@ func TestMovesEnd(outer *testing.T) {
 		for _, i := range rapid.Permutation(indexes(n)).Draw(t, "order") {
 			fmt.Fprintf(&text, "  - {from: r%d, to: r%d}\n", i, i+1)
 		}
-		m, err := load(outer, nil, text.String())
-		require.NoError(t, err)
+		m := must.Get(load(outer, nil, text.String()))(t)
 		for i := range n + 1 {
 			if got, want := m.Renamed(fmt.Sprintf("r%d", i)), fmt.Sprintf("r%d", n); got != want {
 				t.Errorf("r%d is %s, want %s", i, got, want)
@@ -403,9 +381,8 @@ func TestWhatIsMovedToMustBeDeclared(t *testing.T) {
 		"gone[a.b]": "there is no resource gone[a.b] to move to",
 	} {
 		_, err := load(t, nil, "resources:\n  page: {type: x, for_each: [a.b]}\nmoved:\n  - {from: was, to: '"+to+"'}\n")
-		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
-			t.Errorf("moved to %s: %v, want %q", to, err, want)
-		}
+		assert.True(t, (want != "" || err == nil) &&
+			(want == "" || err != nil && strings.Contains(err.Error(), want)), "moved to %s: %v, want %q", to, err, want)
 	}
 }
 
@@ -417,8 +394,7 @@ resources:
   page: {type: x, dependencies: {l: list}, for_each: '{{ l.state.names }}'}
   pages: {type: x, for_each: [b]}
 moved: [`+move+"]\n")
-		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
-			t.Errorf("%s: %v, want %q", move, err, want)
-		}
+		assert.True(t, (want != "" || err == nil) &&
+			(want == "" || err != nil && strings.Contains(err.Error(), want)), "%s: %v, want %q", move, err, want)
 	}
 }

@@ -15,14 +15,13 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/deployster-go/deployster/expression"
+	"github.com/deployster-go/deployster/internal/must"
 	"github.com/deployster-go/deployster/internal/ringtest"
 	"github.com/deployster-go/deployster/internal/yamlfile/yamltest"
 	"github.com/deployster-go/deployster/manifest"
 )
 
-// load reads texts as the files a.yaml, b.yaml, …
 func load(t testing.TB, variables map[string]any, texts ...string) (*manifest.Manifest, error) {
-	t.Helper()
 	var sources []manifest.Source
 	for i, text := range texts {
 		sources = append(sources, manifest.Source{Name: fmt.Sprintf("%c.yaml", 'a'+i), Data: []byte(text)})
@@ -33,10 +32,7 @@ func load(t testing.TB, variables map[string]any, texts ...string) (*manifest.Ma
 }
 
 func mustLoad(t testing.TB, variables map[string]any, texts ...string) *manifest.Manifest {
-	t.Helper()
-	m, err := load(t, variables, texts...)
-	require.NoError(t, err)
-	return m
+	return must.Get(load(t, variables, texts...))(t)
 }
 
 func names(m *manifest.Manifest) string {
@@ -78,26 +74,19 @@ func TestLoad(t *testing.T) {
 	m := mustLoad(t, map[string]any{"project": "blue"}, disks)
 	assert.Equal(t, "my_data_disk www_vm", names(m))
 	vm := m.Resource("www_vm")
-	want := map[string]any{
+	assert.Equal(t, map[string]any{
 		"name": "www_vm", "zone": "{{ disk.state.zone }}", "ports": []any{int64(80), int64(443)}, "ratio": 0.5,
 		"when": "2020-01-02", "nothing": nil, "yes_is_text": "yes",
-	}
-	assert.Equal(t, want, vm.Config)
-	if vm.Timeout != 90*time.Second || vm.ReadOnly || !m.Resource("my_data_disk").ReadOnly {
-		t.Errorf("timeout %s, readonly %t", vm.Timeout, vm.ReadOnly)
-	}
+	}, vm.Config)
+	assert.True(t, vm.Timeout == 90*time.Second && !vm.ReadOnly &&
+		m.Resource("my_data_disk").ReadOnly, "timeout %s, readonly %t", vm.Timeout, vm.ReadOnly)
 	assert.Equal(t, "my_data_disk", vm.Dependencies["disk"])
 	assert.Equal(t, []string{"my_data_disk"}, m.Dependencies("www_vm"))
-	if m.Resource("other") != nil || m.Plug("other") != nil || m.Dependencies("other") != nil {
-		t.Error("something was found that is not there")
-	}
+	assert.True(t, m.Resource("other") == nil && m.Plug("other") == nil &&
+		m.Dependencies("other") == nil, "something was found that is not there")
 	account, docker := m.Plug("account"), m.Plug("docker")
-	if account.Path != "/home/me/keys/blue.json" || !account.ReadOnly || docker.ReadOnly {
-		t.Errorf("plugs: %+v %+v", account, docker)
-	}
-	if m.Plugs[0] != account || m.Plugs[1] != docker {
-		t.Error("plugs are not in the order of declaration")
-	}
+	assert.True(t, account.Path == "/home/me/keys/blue.json" && account.ReadOnly && !docker.ReadOnly, "plugs: %+v %+v", account, docker)
+	assert.True(t, m.Plugs[0] == account && m.Plugs[1] == docker, "plugs are not in the order of declaration")
 	for path, at := range map[string]string{
 		"": "a.yaml:13:5", "zone": "a.yaml:15:13", "ports": "a.yaml:16:14", "ports.1": "a.yaml:16:19",
 		"missing.deeper": "a.yaml:13:5", "ports.7": "a.yaml:16:7",
@@ -139,10 +128,9 @@ func TestPlugPaths(t *testing.T) {
 
 func TestPlugsAllow(t *testing.T) {
 	tests := []struct {
-		plug        string
-		name, typ   string
-		allow       bool
-		description string
+		plug, name, typ string
+		allow           bool
+		description     string
 	}{
 		{"", "web", "acme/vm", true, "neither list: open to all"},
 		{"resource_names: [we]", "web", "acme/vm", true, "anchored at the start only"},
@@ -176,9 +164,8 @@ resources:
       <<: [{size: 2}, *config]
       deep: {y: 2}
 `)
-	if got := m.Resource("same").Config; !reflect.DeepEqual(got, m.Resource("base").Config) || m.Resource("same").Type != "acme/x" {
-		t.Errorf("alias: %v", got)
-	}
+	got := m.Resource("same").Config
+	assert.True(t, reflect.DeepEqual(got, m.Resource("base").Config) && m.Resource("same").Type == "acme/x", "alias: %v", got)
 	more := m.Resource("more")
 	want := map[string]any{"size": int64(2), "tags": []any{"a", "b"}, "deep": map[string]any{"y": int64(2)}}
 	assert.Equal(t, "acme/x", more.Type)
@@ -195,11 +182,8 @@ resources:
   d: {type: x}
 `)
 	s, err := m.Select([]string{"b"})
-	if err != nil || names(s) != "a b" || s.Resource("c") != nil || s.Resource("a") == nil {
-		t.Errorf("selected %v, %v", s, err)
-	}
-	_, err = m.Select([]string{"zz"})
-	assert.EqualError(t, err, `there is no resource "zz"; there are a, b, c, d`)
+	assert.True(t, err == nil && names(s) == "a b" && s.Resource("c") == nil && s.Resource("a") != nil, "selected %v, %v", s, err)
+	assert.EqualError(t, must.Fail(m.Select([]string{"zz"})), `there is no resource "zz"; there are a, b, c, d`)
 	_, err = mustLoad(t, nil, "resources: {frontend: {type: x}}").Select([]string{"fronted"})
 	assert.EqualError(t, err, `there is no resource "fronted", did you mean "frontend"?`)
 }
@@ -213,12 +197,9 @@ resources:
   d: {type: x}
 `)
 	for _, tc := range []struct{ targets, want string }{{"a", "a b c"}, {"b", "b c"}, {"c", "c"}, {"d c", "c d"}, {"c a", "a b c"}} {
-		got, err := m.Dependents(strings.Fields(tc.targets))
-		require.NoError(t, err)
-		assert.Equal(t, tc.want, strings.Join(got, " "), tc.targets)
+		assert.Equal(t, tc.want, strings.Join(must.Get(m.Dependents(strings.Fields(tc.targets)))(t), " "), tc.targets)
 	}
-	_, err := m.Dependents([]string{"zz"})
-	assert.EqualError(t, err, `there is no resource "zz"; there are a, b, c, d`)
+	assert.EqualError(t, must.Fail(m.Dependents([]string{"zz"})), `there is no resource "zz"; there are a, b, c, d`)
 }
 
 func TestLifecycleOfAResource(t *testing.T) {
@@ -280,21 +261,17 @@ func TestReadFiles(t *testing.T) {
 	require.NoError(t, os.WriteFile(large, nil, 0o600))
 	require.NoError(t, os.Truncate(large, 1<<40)) // sparse: reading it would never end
 	sources, err := manifest.ReadFiles([]string{good})
-	if err != nil || len(sources) != 1 || string(sources[0].Data) != "x" || sources[0].Name != good {
-		t.Fatalf("%v %v", sources, err)
-	}
+	require.True(t, err == nil && len(sources) == 1 && string(sources[0].Data) == "x" && sources[0].Name == good, "%v %v", sources, err)
 	_, err = manifest.ReadFiles([]string{good, dir, filepath.Join(dir, "none"), large, "/dev/zero", good})
-	want := strings.NewReplacer("DIR", dir).Replace(`DIR: is a directory; give the files in it
+	assert.EqualError(t, err, strings.NewReplacer("DIR", dir).Replace(`DIR: is a directory; give the files in it
 DIR/none: there is no such file
 DIR/large.yaml: has 1099511627776 bytes or more; at most 8388608 (8 MiB) are possible
 /dev/zero: is a device, not a file: write what it is to say into a file, or give that as /dev/stdin or <(COMMAND)
-DIR/good.yaml: is given twice`)
-	assert.EqualError(t, err, want)
+DIR/good.yaml: is given twice`))
 	latin := filepath.Join(dir, "caf\xe9.yaml")
 	require.NoError(t, os.WriteFile(latin, []byte("x"), 0o600))
-	if _, err := manifest.ReadFiles([]string{latin}); err == nil || !strings.HasSuffix(err.Error(), ": the name of the file is not valid UTF-8; rename it") {
-		t.Errorf("got %v", err)
-	}
+	_, err = manifest.ReadFiles([]string{latin})
+	assert.True(t, err != nil && strings.HasSuffix(err.Error(), ": the name of the file is not valid UTF-8; rename it"), "got %v", err)
 }
 
 // Nobody writes to the FIFO: what opens it would wait for ever.
@@ -304,8 +281,7 @@ func TestWhatIsNoFileIsRefused(t *testing.T) {
 	require.NoError(t, syscall.Mkfifo(fifo, 0o600))
 	require.NoError(t, os.Symlink("fifo", link))
 	for path, want := range map[string]string{fifo: "is a FIFO, not a file", link: "is a FIFO, not a file", "/dev/zero": "is a device, not a file"} {
-		_, err := manifest.ReadFiles([]string{path})
-		assert.ErrorContains(t, err, want, path)
+		assert.ErrorContains(t, must.Fail(manifest.ReadFiles([]string{path})), want, path)
 	}
 }
 
@@ -318,8 +294,7 @@ func TestAnInheritedPipeIsRead(t *testing.T) {
 	} {
 		r, w, err := os.Pipe()
 		require.NoError(t, err)
-		_, err = w.WriteString("resources: {}\n")
-		require.NoError(t, err)
+		must.Get(w.WriteString("resources: {}\n"))(t)
 		require.NoError(t, w.Close())
 		sources, err := manifest.ReadFiles([]string{path(r.Fd())})
 		require.NoError(t, err, name)
@@ -328,9 +303,7 @@ func TestAnInheritedPipeIsRead(t *testing.T) {
 	}
 }
 
-// linkTo is a link by a link beside it.
 func linkTo(t *testing.T, path string) string {
-	t.Helper()
 	dir := t.TempDir()
 	first, second := filepath.Join(dir, "first"), filepath.Join(dir, "second")
 	require.NoError(t, os.Symlink(path, first))
@@ -338,8 +311,7 @@ func linkTo(t *testing.T, path string) string {
 	return second
 }
 
-// Each file of testdata/problems holds manifests, with what is said about them;
-// see yamltest.
+// Each file of testdata/problems holds manifests, with what is said about them; see yamltest.
 func TestProblems(t *testing.T) {
 	yamltest.Problems(t, func(files ...string) error {
 		_, err := load(t, map[string]any{"region": "eu", "_version": "1.0", "my-var": 1}, files...)
@@ -347,7 +319,6 @@ func TestProblems(t *testing.T) {
 	})
 }
 
-// numbered is a text for each number from 0 to n-1.
 func numbered(n int, format string) string {
 	var b strings.Builder
 	for i := range n {

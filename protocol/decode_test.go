@@ -15,6 +15,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
+
+	"github.com/deployster-go/deployster/internal/must"
 )
 
 // The documents that the lifecycle document shows.
@@ -52,8 +54,7 @@ const (
 )
 
 func TestInitAnswerOfTheLifecycleDocument(t *testing.T) {
-	got, err := DecodeInit([]byte(seedInit))
-	require.NoError(t, err)
+	got := must.Get(DecodeInit([]byte(seedInit)))(t)
 	assert.Equal(t, (PlugRequest{ContainerPath: "/internal/path/to/mount/the/plug/in/container"}), got.Plugs["gcp_service_account_file"])
 	assert.Equal(t, Invocation{Args: []string{"state"}}, got.StateAction, "state action")
 	assert.Contains(t, string(got.ConfigSchema), `"additionalProperties": true`)
@@ -96,25 +97,21 @@ func TestPlugDefaults(t *testing.T) {
 	got, err := DecodeInit([]byte(`{"plugs":{"a":{"container_path":"/a"}},"state_action":{"entrypoint":"/state"},"serve_action":{"args":["serve"]},"removable":true}`))
 	require.NoError(t, err)
 	assert.Equal(t, (PlugRequest{ContainerPath: "/a", Optional: false, Writable: true}), got.Plugs["a"])
-	if got.ServeAction == nil || got.ServeAction.Args[0] != "serve" || !got.Removable {
-		t.Errorf("additions: %+v", got)
-	}
+	assert.True(t, got.ServeAction != nil && got.ServeAction.Args[0] == "serve" && got.Removable, "additions: %+v", got)
 	assert.Nil(t, got.ConfigSchema)
 }
 
 func TestNumbersAreNative(t *testing.T) {
 	got, err := DecodeState([]byte(`{"status":"VALID","state":{"i":9007199254740993,"neg":-3,"f":1.0,"e":1e3,"big":9223372036854775808,"l":[1,[2.5]],"n":null,"b":true}}`))
 	require.NoError(t, err)
-	want := map[string]any{
+	assert.Equal(t, map[string]any{
 		"i": int64(9007199254740993), "neg": int64(-3), "f": 1.0, "e": 1000.0, "big": 9223372036854775808.0,
 		"l": []any{int64(1), []any{2.5}}, "n": nil, "b": true,
-	}
-	assert.Equal(t, want, got.State)
+	}, got.State)
 }
 
 func TestSchemaIsKeptAsWritten(t *testing.T) {
-	got, err := DecodeInit([]byte(`{"config_schema": {"maximum": 18446744073709551615},"state_action":{"args":["s"]}}`))
-	require.NoError(t, err)
+	got := must.Get(DecodeInit([]byte(`{"config_schema": {"maximum": 18446744073709551615},"state_action":{"args":["s"]}}`)))(t)
 	assert.Equal(t, `{"maximum": 18446744073709551615}`, string(got.ConfigSchema), "got %s", got.ConfigSchema)
 }
 
@@ -272,8 +269,7 @@ func TestStateRoundTrip(t *testing.T) {
 				out.StaleState = object.Draw(t, "staleState")
 			}
 		}
-		text, err := json.Marshal(out)
-		require.NoError(t, err)
+		text := must.Get(json.Marshal(out))(t)
 		back, err := DecodeState(text)
 		require.NoError(t, err, "%s", text)
 		require.Equal(t, back, out, "%s\nwas %#v\nis  %#v", text, out, back)
@@ -311,8 +307,7 @@ func FuzzDecodeInit(f *testing.F) {
 			checkFuzzError(t, err)
 			return
 		}
-		text, err := json.Marshal(out)
-		require.NoError(t, err)
+		text := must.Get(json.Marshal(out))(t)
 		back, err := DecodeInit(text)
 		require.NoError(t, err, "%s was accepted, but not as %s", data, text)
 		back.ConfigSchema, out.ConfigSchema, back.StateSchema, out.StateSchema = nil, nil, nil, nil // white space may differ
@@ -372,9 +367,7 @@ func TestTheLastLineOfAnAction(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			keep, ok, err := DecodeKeep([]byte(tc.line))
-			if err != nil || ok == tc.text || !reflect.DeepEqual(keep, tc.keep) {
-				t.Errorf("got %v, %v, %v", keep, ok, err)
-			}
+			assert.True(t, err == nil && ok != tc.text && reflect.DeepEqual(keep, tc.keep), "got %v, %v, %v", keep, ok, err)
 		})
 	}
 }
@@ -385,8 +378,7 @@ func keeping(bytes int) map[string]any {
 
 func TestRefusedKeeps(t *testing.T) {
 	line := func(keep any) string {
-		text, err := json.Marshal(map[string]any{"keep": keep})
-		require.NoError(t, err)
+		text := must.Get(json.Marshal(map[string]any{"keep": keep}))(t)
 		return string(text)
 	}
 	for name, tc := range map[string]struct{ keep, message string }{
@@ -400,16 +392,14 @@ func TestRefusedKeeps(t *testing.T) {
 			_, ok, err := DecodeKeep([]byte(tc.keep))
 			assert.True(t, ok, "it was taken for text")
 			requireAnswerError(t, err, tc.message)
-			if bad := (*AnswerError)(nil); !errors.As(err, &bad) || bad.Excerpt != "" {
-				t.Errorf("it shows %q", bad.Excerpt)
-			}
+			bad := (*AnswerError)(nil)
+			assert.True(t, errors.As(err, &bad) && bad.Excerpt == "", "it shows %q", bad.Excerpt)
 		})
 	}
 	for _, where := range []string{`{"status":"VALID","state":{},"keep":`, `{"status":"STALE","actions":[{"name":"a"}],"keep":`} {
 		for _, keep := range []any{keeping(MaxKeep + 1), "s3cr3t", map[string]any{"a": Unknown{}}} {
-			text, err := json.Marshal(keep)
-			require.NoError(t, err)
-			_, err = DecodeState([]byte(where + string(text) + "}"))
+			text := must.Get(json.Marshal(keep))(t)
+			_, err := DecodeState([]byte(where + string(text) + "}"))
 			requireAnswerError(t, err, "keep")
 			assert.NotContains(t, err.Error(), "s3cr3t", "it shows what may be secret")
 		}
@@ -417,20 +407,16 @@ func TestRefusedKeeps(t *testing.T) {
 }
 
 func TestAsMuchAsMayBeKept(t *testing.T) {
-	line, err := EncodeKeep(keeping(MaxKeep))
-	require.NoError(t, err)
-	if _, ok, err := DecodeKeep(line); !ok || err != nil {
-		t.Errorf("%v, %v", ok, err)
-	}
+	line := must.Get(EncodeKeep(keeping(MaxKeep)))(t)
+	_, ok, err := DecodeKeep(line)
+	assert.True(t, ok && err == nil, "%v, %v", ok, err)
 }
 
-// What an action has kept is read again as it was, and the beginning of a line is enough to
-// know that it may be one.
+// What an action has kept is read again as it was, and the beginning of a line is enough to know that it may be one.
 func TestKeepsAreReadAsWritten(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		keep := rapid.MapOfN(rapid.StringN(0, 4, 9), anyValue(2), 0, 3).Draw(t, "keep")
-		line, err := EncodeKeep(keep)
-		require.NoError(t, err)
+		line := must.Get(EncodeKeep(keep))(t)
 		begun := line[:rapid.IntRange(0, len(line)).Draw(t, "begun")]
 		require.True(t, MayBeKeep(begun))
 		back, ok, err := DecodeKeep(line)
@@ -438,9 +424,7 @@ func TestKeepsAreReadAsWritten(t *testing.T) {
 			require.Error(t, err, "it holds what is not known")
 			return
 		}
-		if !ok || err != nil || !reflect.DeepEqual(keep, back) {
-			t.Fatalf("%s: %v, %v, %v", line, back, ok, err)
-		}
+		require.True(t, ok && err == nil && reflect.DeepEqual(keep, back), "%s: %v, %v, %v", line, back, ok, err)
 	})
 }
 
@@ -500,7 +484,7 @@ func disk() Type[lampConfig] {
 	}
 }
 
-func TestATypeThatKeeps(t *testing.T) { //nolint:gocyclo // one story in its order
+func TestATypeThatKeeps(t *testing.T) {
 	code, out, _ := run(disk(), `{"name":"d"}`)
 	if init, err := DecodeInit([]byte(out)); code != 0 || err != nil || !init.Keeps || !init.Adoptable || !init.AcceptsUnknown || init.StateSchema == nil {
 		t.Fatalf("init: %s, %v", out, err)
@@ -510,15 +494,13 @@ func TestATypeThatKeeps(t *testing.T) { //nolint:gocyclo // one story in its ord
 	if want := (map[string]any{"colour": Unknown{}, "id": Unknown{}}); code != 0 || err != nil || !reflect.DeepEqual(state.PlannedState, want) || state.Keep != nil {
 		t.Fatalf("state of nothing: %s, %v", out, err)
 	}
-	if code, out, _ = run(disk(), `{"config":{},"id":"w/d","kept":{}}`, "create"); code != 0 || out != "creating w/d\n{\"keep\":{\"id\":\"d-7\"}}\n" {
-		t.Errorf("create: exit %d, %q", code, out)
-	}
+	code, out, _ = run(disk(), `{"config":{},"id":"w/d","kept":{}}`, "create")
+	assert.True(t, code == 0 && out == "creating w/d\n{\"keep\":{\"id\":\"d-7\"}}\n", "create: exit %d, %q", code, out)
 	if code, out, _ = run(disk(), `{"config":{},"interrupted":true}`, "create"); code != 1 || !strings.HasSuffix(out, "\n{\"keep\":{\"id\":\"d-7\"}}\n") {
 		t.Errorf("what a failed action made is lost: exit %d, %q", code, out)
 	}
-	if code, out, _ = run(disk(), `{"config":{},"kept":{"id":"d-7"}}`, "state"); code != 0 || out != `{"status":"VALID","state":{"id":"d-7"}}`+"\n" {
-		t.Errorf("state: exit %d, %q", code, out)
-	}
+	code, out, _ = run(disk(), `{"config":{},"kept":{"id":"d-7"}}`, "state")
+	assert.True(t, code == 0 && out == `{"status":"VALID","state":{"id":"d-7"}}`+"\n", "state: exit %d, %q", code, out)
 	if code, out, _ = run(disk(), `{"config":{},"kept":{},"adopt":"d-9"}`, "state"); code != 0 || out != `{"status":"VALID","state":{"id":"d-9"},"keep":{"id":"d-9"}}`+"\n" {
 		t.Errorf("adopting: exit %d, %q", code, out)
 	}
@@ -527,9 +509,8 @@ func TestATypeThatKeeps(t *testing.T) { //nolint:gocyclo // one story in its ord
 		{`{"config":{"watts":{"$unknown":true}}}`, "create", "error: config: watts is not known, and an action needs all of it"},
 		{`{"config":{},"kept":[]}`, "create", "error: kept: the answer is a list"},
 	} {
-		if code, _, stderr := run(disk(), tc.stdin, tc.action); code != 1 || !strings.HasPrefix(stderr, tc.stderr) {
-			t.Errorf("exit %d, %q, want %q", code, stderr, tc.stderr)
-		}
+		code, _, stderr := run(disk(), tc.stdin, tc.action)
+		assert.True(t, code == 1 && strings.HasPrefix(stderr, tc.stderr), "exit %d, %q, want %q", code, stderr, tc.stderr)
 	}
 }
 
@@ -541,9 +522,8 @@ func TestATypeThatDoesNotKeep(t *testing.T) {
 		{`{"config":{},"adopt":"d-9"}`, "state", "error: this resource type takes nothing over"},
 		{`{"config":{"watts":{"$unknown":true}}}`, "state", "error: config: json: cannot unmarshal object"},
 	} {
-		if code, _, stderr := run(forgetful, tc.stdin, tc.action); code != 1 || !strings.HasPrefix(stderr, tc.stderr) {
-			t.Errorf("exit %d, %q, want %q", code, stderr, tc.stderr)
-		}
+		code, _, stderr := run(forgetful, tc.stdin, tc.action)
+		assert.True(t, code == 1 && strings.HasPrefix(stderr, tc.stderr), "exit %d, %q, want %q", code, stderr, tc.stderr)
 	}
 }
 
@@ -553,12 +533,9 @@ func TestAServedTypeKeepsWithItsLastAnswer(t *testing.T) {
 		`{"id":2,"action":"state","args":["state"],"input":{"config":{},"adopt":"d-9"}}` + "\n"
 	require.Equal(t, 0, disk().Run(context.Background(), []string{"serve"}, strings.NewReader(in), &out, &bytes.Buffer{}))
 	for line := range strings.Lines(out.String()) {
-		a, err := DecodeServeAnswer([]byte(line))
-		require.NoError(t, err)
-		if a.ID == 1 && (!reflect.DeepEqual(a.Keep, map[string]any{"id": "d-7"}) || string(a.Output) != `"creating w/d"`) ||
-			a.ID == 2 && (a.Keep != nil || !strings.Contains(string(a.Output), `"keep":{"id":"d-9"}`)) {
-			t.Errorf("%s", line)
-		}
+		a := must.Get(DecodeServeAnswer([]byte(line)))(t)
+		assert.False(t, a.ID == 1 && (!reflect.DeepEqual(a.Keep, map[string]any{"id": "d-7"}) || string(a.Output) != `"creating w/d"`) ||
+			a.ID == 2 && (a.Keep != nil || !strings.Contains(string(a.Output), `"keep":{"id":"d-9"}`)), line)
 	}
 }
 

@@ -10,6 +10,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/deployster-go/deployster/internal/must"
 )
 
 // What stdin of a container is: a pipe, whose reads block. A process that serves waits in
@@ -29,8 +31,7 @@ func TestServingFromAPipeThatBlocks(t *testing.T) {
 	}()
 	lines := bufio.NewScanner(answers)
 	for _, piece := range []string{`{"id":1,"in`, `put":{}}` + "\n", `{"id":2,"input":{}}` + "\n"} {
-		_, err := io.WriteString(requests, piece)
-		require.NoError(t, err)
+		must.Get(io.WriteString(requests, piece))(t)
 		if !strings.HasSuffix(piece, "\n") {
 			continue
 		}
@@ -47,8 +48,7 @@ func TestServingFromAPipeThatBlocks(t *testing.T) {
 
 // A file is read as it is, and one that is no pipe stays as others have it.
 func TestPolledLeavesFilesAlone(t *testing.T) {
-	file, err := os.CreateTemp(t.TempDir(), "")
-	require.NoError(t, err)
+	file := must.Get(os.CreateTemp(t.TempDir(), ""))(t)
 	defer file.Close()
 	assert.NotEqual(t, io.ReadCloser(file), polled(file), "it would be closed")
 	flags, _, errno := syscall.Syscall(syscall.SYS_FCNTL, file.Fd(), syscall.F_GETFL, 0)

@@ -12,9 +12,10 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/deployster-go/deployster/internal/must"
 )
 
-// script is what a request to the type below makes it do.
 type script struct {
 	Say    string `json:"say"`
 	Panic  string `json:"panic"`
@@ -77,10 +78,8 @@ func line(t interface{ Fatal(...any) }, id int64, d script, args ...string) stri
 	return string(text) + "\n"
 }
 
-// serveAll gives a type all of stdin, and returns its answers by id: text for
-// people joined, the last line as it was.
+// serveAll gives a type all of stdin, and returns its answers by id: text for people joined, the last line as it was.
 func serveAll(t *testing.T, typ Type[script], stdin string) (code int, answers map[int64]whole, stderr string) {
-	t.Helper()
 	var out, errs bytes.Buffer
 	code = typ.Run(t.Context(), []string{"serve"}, strings.NewReader(stdin), &out, &errs)
 	answers = map[int64]whole{}
@@ -97,15 +96,12 @@ func serveAll(t *testing.T, typ Type[script], stdin string) (code int, answers m
 
 // whole is everything that came for one request.
 type whole struct {
-	exit     *int
-	document string
-	text     string
-	stderr   string
-	parts    int
+	exit                   *int
+	document, text, stderr string
+	parts                  int
 }
 
 func (w *whole) add(t *testing.T, a ServeAnswer) {
-	t.Helper()
 	w.exit = a.Exit
 	w.stderr += a.Stderr
 	w.parts++
@@ -141,8 +137,7 @@ func TestServedAndOneShotAnswersAgree(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			var out, errs bytes.Buffer
 			want := typ.Run(t.Context(), tc.args, strings.NewReader(tc.input), &out, &errs)
-			text, err := json.Marshal(ServeRequest{ID: 7, Action: "a", Args: tc.args, Input: json.RawMessage(tc.input)})
-			require.NoError(t, err)
+			text := must.Get(json.Marshal(ServeRequest{ID: 7, Action: "a", Args: tc.args, Input: json.RawMessage(tc.input)}))(t)
 			code, answers, stderr := serveAll(t, typ, string(text)+"\n")
 			assert.Equal(t, 0, code)
 			assert.Empty(t, stderr)
@@ -157,16 +152,13 @@ func TestServedAndOneShotAnswersAgree(t *testing.T) {
 func TestRequestsAreServedAtOnce(t *testing.T) {
 	meet := make(chan struct{})
 	code, answers, _ := serveAll(t, obedient(meet, nil), line(t, 1, script{Wait: true}, "act")+line(t, 2, script{Wait: true}, "state"))
-	if code != 0 || *answers[1].exit != 0 || *answers[2].exit != 0 {
-		t.Errorf("ended with %d: %+v", code, answers)
-	}
+	assert.True(t, code == 0 && *answers[1].exit == 0 && *answers[2].exit == 0, "ended with %d: %+v", code, answers)
 }
 
 func TestAPanicEndsItsRequestOnly(t *testing.T) {
 	code, answers, _ := serveAll(t, obedient(nil, nil), line(t, 1, script{Panic: "magic"}, "act")+line(t, 2, script{Answer: "fine"}, "state"))
-	if code != 0 || *answers[1].exit != 1 || !strings.HasPrefix(answers[1].stderr, "panic: magic\ngoroutine ") {
-		t.Errorf("ended with %d: %+v", code, answers[1])
-	}
+	assert.True(t, code == 0 && *answers[1].exit == 1 &&
+		strings.HasPrefix(answers[1].stderr, "panic: magic\ngoroutine "), "ended with %d: %+v", code, answers[1])
 	assert.Equal(t, 0, *answers[2].exit)
 	assert.Equal(t, `{"status":"VALID","state":{"answer":"fine"}}`, answers[2].document)
 }
@@ -188,9 +180,8 @@ func TestWhatEndsAProcess(t *testing.T) {
 			code, answers, stderr := serveAll(t, obedient(nil, nil), tc.stdin)
 			assert.Equal(t, 1, code)
 			assert.True(t, strings.HasPrefix(stderr, tc.stderr))
-			if answers[1].exit == nil || *answers[1].exit != 0 || answers[1].text != "hello" || len(answers) != 1 {
-				t.Errorf("what was asked before it: %+v", answers)
-			}
+			assert.True(t, answers[1].exit != nil && *answers[1].exit == 0 && answers[1].text == "hello" &&
+				len(answers) == 1, "what was asked before it: %+v", answers)
 		})
 	}
 }
@@ -227,14 +218,12 @@ func TestManyRequests(t *testing.T) {
 	require.Equal(t, 0, code, stderr)
 	require.Len(t, answers, n, stderr)
 	for id, a := range answers {
-		if *a.exit != 0 || id%2 == 1 && !strings.Contains(a.document, fmt.Sprintf(`"%d"`, id-1)) || id%2 == 0 && len(a.text) != 40 {
-			t.Fatalf("request %d: %+v", id, a)
-		}
+		require.True(t, *a.exit == 0 && (id%2 != 1 || strings.Contains(a.document, fmt.Sprintf(`"%d"`, id-1))) &&
+			(id%2 != 0 || len(a.text) == 40), "request %d: %+v", id, a)
 	}
 }
 
-// Whatever comes on stdin, each line of stdout is an answer, to something that
-// was asked, and at most one ends it.
+// Whatever comes on stdin, each line of stdout is an answer, to something that was asked, and at most one ends it.
 func FuzzServe(f *testing.F) {
 	f.Add([]byte(line(f, 1, script{Say: "a\nb"}, "act") + line(f, 2, script{Fail: "x"}, "state") + line(f, 3, script{Panic: "x"}, "warn")))
 	f.Add([]byte(`{"id":1}` + "\n" + `{"id":2,"action":"init","input":{}}` + "\r\n" + `{"id":2,"args":["state"],"input":null}`))
@@ -263,9 +252,7 @@ func FuzzServe(f *testing.F) {
 	f.Fuzz(func(t *testing.T, stdin []byte) {
 		var out, errs bytes.Buffer
 		code := typ.Run(t.Context(), []string{"serve"}, bytes.NewReader(stdin), &out, &errs)
-		if code != 0 && code != 1 || (code == 0) != (errs.Len() == 0) {
-			t.Fatalf("ended with %d: %s", code, errs.String())
-		}
+		require.True(t, (code == 0 || code == 1) && (code == 0) == (errs.Len() == 0), "ended with %d: %s", code, errs.String())
 		asked, answered := 0, 0
 		for range bytes.Lines(stdin) {
 			asked++
@@ -278,8 +265,6 @@ func FuzzServe(f *testing.F) {
 				answered++
 			}
 		}
-		if answered > asked || code == 0 && answered < asked {
-			t.Fatalf("%d requests, %d answers", asked, answered)
-		}
+		require.True(t, answered <= asked && (code != 0 || answered >= asked), "%d requests, %d answers", asked, answered)
 	})
 }

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"io"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"unicode/utf8"
@@ -15,6 +16,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
+
+	"github.com/deployster-go/deployster/internal/must"
 )
 
 // talk is a conversation with a process, line by line.
@@ -36,34 +39,25 @@ func start(ctx context.Context, typ Type[script]) *talk {
 	return s
 }
 
-func (s *talk) ask(t testing.TB, text string) {
-	_, err := io.WriteString(s.stdin, text)
-	require.NoError(t, err)
-}
+func (s *talk) ask(t testing.TB, text string) { must.Get(io.WriteString(s.stdin, text))(t) }
 
 func (s *talk) hear(t testing.TB) ServeAnswer {
 	require.True(t, s.answers.Scan())
-	a, err := DecodeServeAnswer(s.answers.Bytes())
-	require.NoError(t, err)
-	return a
+	return must.Get(DecodeServeAnswer(s.answers.Bytes()))(t)
 }
 
 func TestLinesOfAnActionAreSentAtOnce(t *testing.T) {
 	meet := make(chan struct{})
 	s := start(t.Context(), obedient(meet, nil))
 	s.ask(t, line(t, 1, script{Say: "first\nsecond\nrest", Wait: true}, "act"))
-	if a := s.hear(t); a.Exit != nil || string(a.Output) != `"first\nsecond\n"` {
-		t.Errorf("while it runs: %+v", a)
-	}
+	a := s.hear(t)
+	assert.True(t, a.Exit == nil && string(a.Output) == `"first\nsecond\n"`, "while it runs: %+v", a)
 	s.ask(t, line(t, 2, script{Say: "careful\n", Wait: true}, "warn"))
-	if a := s.hear(t); a.ID != 2 || a.Exit != nil || a.Stderr != "careful\n" || a.Output != nil {
-		t.Errorf("a warning: %+v", a)
-	}
+	a = s.hear(t)
+	assert.True(t, a.ID == 2 && a.Exit == nil && a.Stderr == "careful\n" && a.Output == nil, "a warning: %+v", a)
 	for range 2 {
 		a := s.hear(t)
-		if a.Exit == nil || *a.Exit != 0 || a.ID == 1 && string(a.Output) != `"rest"` {
-			t.Errorf("at the end: %+v", a)
-		}
+		assert.True(t, a.Exit != nil && *a.Exit == 0 && (a.ID != 1 || string(a.Output) == `"rest"`), "at the end: %+v", a)
 	}
 	_ = s.stdin.Close()
 	assert.Equal(t, 0, <-s.ended)
@@ -75,8 +69,7 @@ func TestWhatWasAskedIsFinishedWhenStdinEnds(t *testing.T) {
 	s.ask(t, line(t, 1, script{Wait: true}, "act"))
 	_ = s.stdin.Close()
 	<-meet
-	a := s.hear(t)
-	assert.Equal(t, 0, *a.Exit)
+	assert.Equal(t, 0, *s.hear(t).Exit)
 	assert.Equal(t, 0, <-s.ended)
 }
 
@@ -87,15 +80,12 @@ func TestCancelledServing(t *testing.T) {
 		s.ask(t, line(t, 1, script{Wait: true}, "act"))
 		synctest.Wait()
 		cancel(errors.New("enough"))
-		if a := s.hear(t); a.Exit != nil || a.Stderr != "error: enough\n" {
-			t.Errorf("what it says: %+v", a)
-		}
-		if a := s.hear(t); a.Exit == nil || *a.Exit != 1 {
-			t.Errorf("how it ends: %+v", a)
-		}
-		if code := <-s.ended; code != 1 || s.stderr.String() != "error: enough\n" {
-			t.Errorf("ended with %d: %s", code, s.stderr.String())
-		}
+		a := s.hear(t)
+		assert.True(t, a.Exit == nil && a.Stderr == "error: enough\n", "what it says: %+v", a)
+		a = s.hear(t)
+		assert.True(t, a.Exit != nil && *a.Exit == 1, "how it ends: %+v", a)
+		code := <-s.ended
+		assert.True(t, code == 1 && s.stderr.String() == "error: enough\n", "ended with %d: %s", code, s.stderr.String())
 		_ = s.stdin.Close()
 	})
 }
@@ -106,9 +96,8 @@ func TestNobodyReadsTheAnswers(t *testing.T) {
 	stdout, out := io.Pipe()
 	_ = stdout.CloseWithError(errors.New("gone"))
 	go func() { _, _ = io.WriteString(stdin, line(t, 1, script{}, "state")) }() // and stdin stays open
-	if code := obedient(nil, nil).Run(t.Context(), []string{"serve"}, in, out, &errs); code != 1 || errs.String() != "error: writing an answer: gone\n" {
-		t.Errorf("ended with %d: %s", code, errs.String())
-	}
+	code := obedient(nil, nil).Run(t.Context(), []string{"serve"}, in, out, &errs)
+	assert.True(t, code == 1 && errs.String() == "error: writing an answer: gone\n", "ended with %d: %s", code, errs.String())
 	_ = stdin.Close()
 }
 
@@ -116,8 +105,7 @@ func TestNothingFollowsTheLastAnswer(t *testing.T) {
 	meet, late := make(chan struct{}), make(chan error, 1)
 	s := start(t.Context(), obedient(meet, late))
 	s.ask(t, line(t, 1, script{Leak: true}, "act"))
-	a := s.hear(t)
-	require.NotNil(t, a.Exit)
+	require.NotNil(t, s.hear(t).Exit)
 	close(meet)
 	assert.ErrorIs(t, <-late, io.ErrClosedPipe)
 	_ = s.stdin.Close()
@@ -125,7 +113,6 @@ func TestNothingFollowsTheLastAnswer(t *testing.T) {
 	<-s.ended
 }
 
-// Whatever is printed, in whatever pieces, arrives; what is kept is bounded.
 func TestPrintedTextArrivesWhole(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var out bytes.Buffer
@@ -134,16 +121,14 @@ func TestPrintedTextArrivesWhole(t *testing.T) {
 		said := strings.Join(rapid.SliceOfN(piece, 0, 4).Draw(t, "pieces"), "")
 		for rest := []byte(said); len(rest) > 0; {
 			n := min(len(rest), rapid.IntRange(1, 2*maxText).Draw(t, "written"))
-			if m, err := p.Write(rest[:n]); m != n || err != nil {
-				t.Fatal(m, err)
-			}
+			m, err := p.Write(rest[:n])
+			require.True(t, m == n && err == nil, "%v %v", m, err)
 			require.Less(t, len(p.pending), maxText)
 			rest = rest[n:]
 		}
 		var got strings.Builder
 		for text := range strings.Lines(out.String()) {
-			a, err := DecodeServeAnswer([]byte(text))
-			require.NoError(t, err)
+			a := must.Get(DecodeServeAnswer([]byte(text)))(t)
 			var part string
 			require.NoError(t, json.Unmarshal(a.Output, &part))
 			got.WriteString(part)
@@ -160,15 +145,13 @@ func TestTheEndOfWhatStateSaysIsKept(t *testing.T) {
 		for _, n := range rapid.SliceOfN(rapid.IntRange(0, 2*maxText), 0, 6).Draw(t, "writes") {
 			part := strings.Repeat("aü", n/3)
 			said += part
-			if m, err := e.Write([]byte(part)); m != len(part) || err != nil {
-				t.Fatal(m, err)
-			}
+			m, err := e.Write([]byte(part))
+			require.True(t, m == len(part) && err == nil, "%v %v", m, err)
 			require.LessOrEqual(t, len(e.text), 3*maxText)
 		}
 		got := e.String()
-		if !strings.HasSuffix(said, got) || len(got) < min(len(said), maxText-utf8.UTFMax) || len(got) > maxText || !utf8.ValidString(got) {
-			t.Fatalf("of %d bytes %d are kept", len(said), len(got))
-		}
+		require.True(t, strings.HasSuffix(said, got) && len(got) >= min(len(said), maxText-utf8.UTFMax) &&
+			len(got) <= maxText && utf8.ValidString(got), "of %d bytes %d are kept", len(said), len(got))
 	})
 }
 
@@ -201,7 +184,6 @@ func TestServedAnswers(t *testing.T) {
 	}
 }
 
-// deep is an object within which there are so many levels.
 func deep(levels int) string {
 	return strings.Repeat(`{"a":`, levels) + "1" + strings.Repeat("}", levels)
 }
@@ -244,13 +226,10 @@ func FuzzDecodeServeAnswer(f *testing.F) {
 			checkFuzzError(t, err)
 			return
 		}
-		text, err := json.Marshal(a)
-		require.NoError(t, err)
+		text := must.Get(json.Marshal(a))(t)
 		back, err := DecodeServeAnswer(text)
 		require.NoError(t, err, "%s was accepted, but not as %s", line, text)
-		again, err := json.Marshal(back)
-		require.NoError(t, err)
-		require.Equal(t, string(text), string(again))
+		require.Equal(t, string(text), string(must.Get(json.Marshal(back))(t)))
 	})
 }
 
@@ -260,8 +239,7 @@ func houses() (both Several, lit, warm *string) {
 	return Several{"lamp": lamp(lit), "oven": lamp(warm)}, lit, warm
 }
 
-// Every type of an image is asked by its own name, wherever the image was copied to, one at a
-// time or all in one process.
+// Every type of an image is asked by its own name, wherever the image was copied to, one at a time or all in one process.
 func TestSeveralTypesAreOneProgram(t *testing.T) {
 	both, lit, warm := houses()
 	for typ, painted := range map[string]*string{"deployster/lamp": lit, "registry.example:5000/copied/oven:1.2": warm, "lamp@sha256:0123": lit} {
@@ -278,14 +256,12 @@ func TestSeveralTypesAreOneProgram(t *testing.T) {
 		asked.Write(append(line, '\n'))
 	}
 	var out, errs bytes.Buffer
-	if code := both.Run(t.Context(), []string{"serve"}, &asked, &out, &errs); code != 0 || errs.Len() > 0 {
-		t.Fatalf("exit code %d: %s", code, errs.String())
-	}
+	code := both.Run(t.Context(), []string{"serve"}, &asked, &out, &errs)
+	require.True(t, code == 0 && errs.Len() <= 0, "exit code %d: %s", code, errs.String())
 	assert.Equal(t, "deployster/lamp", *lit)
 	assert.Equal(t, "deployster/oven", *warm)
 }
 
-// What none of the types is asked does nothing, and says which there are.
 func TestSeveralTypesAndNoneIsMeant(t *testing.T) {
 	for input, want := range map[string]string{
 		`{"type": "acme/stove:1", "config": {}}`: `"type" is "acme/stove:1", and this image has lamp, oven: the name of the image must end with one of them`,
@@ -305,7 +281,141 @@ func TestSeveralTypesAndNoneIsMeant(t *testing.T) {
 	both, _, _ := houses()
 	var out, errs bytes.Buffer
 	endless := io.MultiReader(strings.NewReader(`{"type": "`), bytes.NewReader(bytes.Repeat([]byte("x"), MaxRequest)))
-	if code := both.Run(t.Context(), []string{"state"}, endless, &out, &errs); code != 1 || !strings.Contains(errs.String(), "has more than") {
-		t.Errorf("exit code %d: %.200s", code, errs.String())
+	code := both.Run(t.Context(), []string{"state"}, endless, &out, &errs)
+	assert.True(t, code == 1 && strings.Contains(errs.String(), "has more than"), "exit code %d: %.200s", code, errs.String())
+}
+
+type lampConfig struct {
+	Colour string `json:"colour"`
+	Watts  int    `json:"watts"`
+}
+
+func lamp(colour *string) Type[lampConfig] {
+	return Type[lampConfig]{
+		Plugs:        map[string]PlugRequest{"socket": {ContainerPath: "/socket", Writable: true}},
+		ConfigSchema: json.RawMessage(`{"type":"object"}`),
+		Removable:    true,
+		State: func(_ context.Context, r Request[lampConfig]) (StateOutput, error) {
+			want := r.Config.Colour
+			if r.Ensure == Absent {
+				want = ""
+			}
+			switch {
+			case want == "ultraviolet":
+				return StateOutput{}, errors.New("no such colour:\nultraviolet")
+			case want == "octarine":
+				panic("magic")
+			case want == "nothing":
+				return AnswerStale(nil)
+			case *colour == want:
+				return AnswerValid(map[string]string{"colour": want})
+			case *colour == "":
+				return AnswerStale(nil, Do("paint", "Paint it "+want))
+			}
+			return AnswerStale(map[string]string{"colour": *colour}, Do("paint", "Paint it "+want))
+		},
+		Actions: map[string]func(context.Context, Request[lampConfig]) error{
+			"paint": func(_ context.Context, r Request[lampConfig]) error {
+				*colour = r.Config.Colour
+				_, err := r.Stdout.Write([]byte("was " + toText(r.StaleState["colour"])))
+				return err
+			},
+		},
 	}
+}
+
+func toText(v any) string { s, _ := v.(string); return s }
+
+func run(t Type[lampConfig], stdin string, args ...string) (code int, stdout, stderr string) {
+	var out, errs bytes.Buffer
+	code = t.Run(context.Background(), args, strings.NewReader(stdin), &out, &errs)
+	return code, out.String(), errs.String()
+}
+
+func TestTypeLifecycle(t *testing.T) {
+	colour := ""
+	typ := lamp(&colour)
+	code, stdout, _ := run(typ, `{"name":"l"}`)
+	answer, err := DecodeInit([]byte(stdout))
+	require.True(t, code == 0 && err == nil && answer.Removable &&
+		answer.Plugs["socket"].Writable, "init: exit %d, %q, %v", code, stdout, err)
+	const input = `{"name":"l","type":"t","version":"1","verbose":true,"workspace":"/w","future":1,"config":{"colour":"red","watts":3}`
+	code, stdout, _ = run(typ, input+"}", "state")
+	state, err := DecodeState([]byte(stdout))
+	require.True(t, code == 0 && err == nil && state.Status == Stale && state.StaleState == nil &&
+		state.Actions[0].Args[0] == "paint", "state of what does not exist: exit %d, %q, %v", code, stdout, err)
+	code, stdout, _ = run(typ, input+`,"staleState":{"colour":"blue"}}`, "paint")
+	require.True(t, code == 0 && stdout == "was blue" && colour == "red", "action: exit %d, %q, colour %q", code, stdout, colour)
+	code, stdout, _ = run(typ, input+"}", "state")
+	if state, err = DecodeState([]byte(stdout)); code != 0 || err != nil || state.Status != Valid || state.State["colour"] != "red" {
+		t.Fatalf("state after the action: exit %d, %q, %v", code, stdout, err)
+	}
+	code, stdout, _ = run(typ, input+`,"ensure":"absent"}`, "state")
+	if state, err = DecodeState([]byte(stdout)); code != 0 || err != nil || state.Status != Stale {
+		t.Fatalf("state when it should be gone: exit %d, %q, %v", code, stdout, err)
+	}
+}
+
+func TestTypeRefusals(t *testing.T) {
+	fixed := lamp(new(string))
+	fixed.Removable = false
+	for name, tc := range map[string]struct {
+		stdin  string
+		args   []string
+		stderr string
+	}{
+		"unknown config member":      {`{"config":{"color":"red"}}`, []string{"state"}, `error: config: json: unknown field "color"`},
+		"wrong kind of config":       {`{"config":{"watts":"many"}}`, []string{"state"}, "error: config: json: cannot unmarshal string"},
+		"no input":                   {"", []string{"state"}, "error: reading the request on stdin"},
+		"unknown action":             {"{}", []string{"pain"}, `error: unknown action "pain"; known are state, paint`},
+		"too many arguments":         {"{}", []string{"state", "now"}, "error: one argument was expected, not 2: state now"},
+		"remove what cannot be":      {`{"ensure":"absent"}`, []string{"state"}, "error: this resource type cannot remove"},
+		"unknown ensure":             {`{"ensure":"perhaps"}`, []string{"state"}, `error: "ensure" must be`},
+		"an error spanning lines":    {`{"config":{"colour":"ultraviolet"}}`, []string{"state"}, "error: no such colour: ultraviolet\n"},
+		"a panic":                    {`{"config":{"colour":"octarine"}}`, []string{"state"}, "panic: magic\n"},
+		"an answer without actions":  {`{"config":{"colour":"nothing"}}`, []string{"state"}, "error: the answer of this resource type is not acceptable: actions: "},
+		"stale state is not a state": {`{"staleState":[]}`, []string{"paint"}, "error: staleState: the answer is a list"},
+	} {
+		code, stdout, stderr := run(fixed, tc.stdin, tc.args...)
+		assert.Equal(t, 1, code, name)
+		assert.Empty(t, stdout, name)
+		assert.True(t, strings.HasPrefix(stderr, tc.stderr), name)
+	}
+}
+
+func TestIncompleteType(t *testing.T) {
+	code, _, stderr := run(Type[lampConfig]{}, "{}")
+	assert.Equal(t, 1, code)
+	assert.Contains(t, stderr, "needs a State function")
+}
+
+// What a request costs in addition to the work of the type: two pipes, decoding and encoding, on both sides.
+func BenchmarkServedRequest(b *testing.B) {
+	s := start(b.Context(), obedient(nil, nil))
+	request := line(b, 1, script{Answer: "fine"}, "state")
+	for b.Loop() {
+		s.ask(b, request)
+		a := s.hear(b)
+		must.Get(DecodeState(a.Output))(b)
+	}
+	_ = s.stdin.Close()
+	<-s.ended
+}
+
+// The same, with as many questions on their way as the process takes.
+func BenchmarkServedRequestsAtOnce(b *testing.B) {
+	s := start(b.Context(), obedient(nil, nil))
+	request := line(b, 1, script{Answer: "fine"}, "state")
+	var asking sync.WaitGroup
+	asking.Go(func() {
+		for range b.N {
+			s.ask(b, request)
+		}
+	})
+	for range b.N {
+		s.hear(b)
+	}
+	asking.Wait()
+	_ = s.stdin.Close()
+	<-s.ended
 }

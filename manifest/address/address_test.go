@@ -21,16 +21,12 @@ func TestAnAddressIsSplit(t *testing.T) {
 		{"page]", "page]", "", "page]", "page", "]"},
 	} {
 		of, key, one := address.Split(tc.address)
-		if of != tc.of || key != tc.key || one != (of != tc.address) || address.Declared(tc.address) != of {
-			t.Errorf("%q is split into %q, %q, %v", tc.address, of, key, one)
-		}
-		if one && address.Instance(of, key) != tc.address {
-			t.Errorf("%q is not put together again", tc.address)
-		}
+		assert.True(t, of == tc.of && key == tc.key && one == (of != tc.address) &&
+			address.Declared(tc.address) == of, "%q is split into %q, %q, %v", tc.address, of, key, one)
+		assert.True(t, !one || address.Instance(of, key) == tc.address, "%q is not put together again", tc.address)
 		assert.Equal(t, tc.without, address.WithoutKeys(tc.address), tc.address)
-		if first, rest := address.First(tc.address); first != tc.first || rest != tc.rest {
-			t.Errorf("%q begins with %q, before %q", tc.address, first, rest)
-		}
+		first, rest := address.First(tc.address)
+		assert.True(t, first == tc.first && rest == tc.rest, "%q begins with %q, before %q", tc.address, first, rest)
 	}
 }
 
@@ -45,9 +41,8 @@ func TestAnAddressIsValid(t *testing.T) {
 }
 
 func TestAKeyIsOnlySoLong(t *testing.T) {
-	if long := strings.Repeat("a", 100); !address.ValidKey(long) || address.ValidKey(long+"a") {
-		t.Error("the bound of a key is not 100 characters")
-	}
+	long := strings.Repeat("a", 100)
+	assert.True(t, address.ValidKey(long) && !address.ValidKey(long+"a"), "the bound of a key is not 100 characters")
 }
 
 func TestAKeyIsMadeOfATextOrAWholeNumber(t *testing.T) {
@@ -56,8 +51,7 @@ func TestAKeyIsMadeOfATextOrAWholeNumber(t *testing.T) {
 		key   string
 		ok    bool
 	}{{"a", "a", true}, {int64(-3), "-3", true}, {1.5, "", false}, {nil, "", false}, {true, "", false}} {
-		if key, ok := address.Key(tc.value); key != tc.key || ok != tc.ok {
-			t.Errorf("of %v: %q, %v", tc.value, key, ok)
-		}
+		key, ok := address.Key(tc.value)
+		assert.True(t, key == tc.key && ok == tc.ok, "of %v: %q, %v", tc.value, key, ok)
 	}
 }

@@ -1,6 +1,5 @@
 package vars
 
-// Merge is for the tests.
 func Merge(below, above any) any { return merge(below, above) }
 
 // Clone returns a deep copy.

@@ -17,6 +17,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/deployster-go/deployster/expression"
+	"github.com/deployster-go/deployster/internal/must"
 	"github.com/deployster-go/deployster/manifest"
 	"github.com/deployster-go/deployster/manifest/declaration"
 	"github.com/deployster-go/deployster/manifest/usage"
@@ -24,7 +25,6 @@ import (
 )
 
 func write(t testing.TB, dir, name, text string) string {
-	t.Helper()
 	path := filepath.Join(dir, name)
 	require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
 	return path
@@ -91,12 +91,10 @@ func TestVariablesOfTheCommandLineAreWhatTheyLookLike(t *testing.T) {
 		{"{{ base }}", []any{"x"}}, {"v{{ n }}", "v7"}, {"['{{ n }}', {m: '{{ base }}'}]", []any{int64(7), map[string]any{"m": []any{"x"}}}},
 	}
 	for _, test := range tests {
-		got, err := vars.Load(vars.Options{
+		assert.Equal(t, test.want, must.Get(vars.Load(vars.Options{
 			Evaluator: expression.New(t.TempDir()), Builtin: map[string]any{"base": []any{"x"}, "n": int64(7)},
 			Flags: []vars.Flag{{Name: "x", Value: test.typed}},
-		})
-		require.NoError(t, err)
-		assert.Equal(t, test.want, got["x"], test.typed)
+		}))(t)["x"], test.typed)
 	}
 }
 
@@ -203,8 +201,7 @@ func TestVariablesMergeDeeply(t *testing.T) {
 	})
 }
 
-// declared loads the variables that a manifest declares, with a file of variables and flags
-// such as a=1.
+// declared loads the variables that a manifest declares, with a file of variables and flags such as a=1.
 func declared(t testing.TB, section, file string, flags ...string) (map[string]any, error) {
 	t.Helper()
 	all, err := manifest.Declarations([]manifest.Source{{Name: "m.yaml", Data: []byte("variables:\n" + section)}})
@@ -260,8 +257,7 @@ func TestTextsOfTheCommandLineAreReadAsTheSchemaWants(t *testing.T) {
 		{"description: anything", "15", int64(15)},
 		{"description: anything", "007", "007"},
 	} {
-		got, err := declared(t, "  x: {"+c.schema+"}\n", "", "x="+c.text)
-		require.NoError(t, err)
+		got := must.Get(declared(t, "  x: {"+c.schema+"}\n", "", "x="+c.text))(t)
 		assert.Equal(t, c.want, got["x"], "%s: %s", c.schema, c.text)
 	}
 }
@@ -286,9 +282,7 @@ func TestWhatIsNoValueOfAVariableIsSaidWithBothPlaces(t *testing.T) {
 		{strings.Replace(others, "size: 1", "size: '1'", 1), "size=2", ""}, // what is replaced does not count
 	} {
 		_, err := declared(t, section, c.file, c.flag)
-		if err == nil && c.want != "" || err != nil && err.Error() != c.want {
-			t.Errorf("%s:\n%v\n%s", c.flag, err, c.want)
-		}
+		assert.True(t, (err != nil || c.want == "") && (err == nil || err.Error() == c.want), "%s:\n%v\n%s", c.flag, err, c.want)
 	}
 }
 
@@ -313,9 +307,7 @@ func TestDefaultsAreLaidBelowWhatIsGiven(t *testing.T) {
 		{"  a: {type: string}\n  b:\n", "", []string{"a=1", "b=1", "c=1"}, map[string]any{"a": "1", "b": int64(1), "c": int64(1)}},
 		{"  host: {type: string}\n", "", nil, map[string]any{}}, // the program sets it here
 	} {
-		got, err := declared(t, c.section, c.file, c.flags...)
-		require.NoError(t, err)
-		assert.Equal(t, c.want, got, c.section)
+		assert.Equal(t, c.want, must.Get(declared(t, c.section, c.file, c.flags...))(t), c.section)
 	}
 }
 
@@ -361,10 +353,9 @@ func TestWhatIsDeclaredIsNotMistyped(t *testing.T) {
 	all, err := manifest.Declarations([]manifest.Source{{Name: "m.yaml", Data: []byte("variables: {size: {default: 1}, unused: {default: '{{ seed }}'}}")}})
 	require.NoError(t, err)
 	read := &usage.Variables{}
-	_, err = vars.Load(vars.Options{Evaluator: expression.New(t.TempDir()), Declared: all, Usage: read, Flags: []vars.Flag{
+	must.Get(vars.Load(vars.Options{Evaluator: expression.New(t.TempDir()), Declared: all, Usage: read, Flags: []vars.Flag{
 		{Name: "seed", Value: "1"}, {Name: "unused", Value: "1"}, {Name: "sizes", Value: "1"},
-	}})
-	require.NoError(t, err)
+	}}))(t)
 	if got, want := fmt.Sprint(read.Unread()), `[--var sizes: nothing reads the variable "sizes", did you mean "size"?]`; got != want {
 		t.Error(got)
 	}
@@ -412,9 +403,7 @@ func newWorld(t *testing.T) *world {
 }
 
 func (w *world) options(t *testing.T, section string, flags ...vars.Flag) vars.Options {
-	t.Helper()
-	all, err := manifest.Declarations([]manifest.Source{{Name: "m.yaml", Data: []byte("variables:\n" + section)}})
-	require.NoError(t, err)
+	all := must.Get(manifest.Declarations([]manifest.Source{{Name: "m.yaml", Data: []byte("variables:\n" + section)}}))(t)
 	return vars.Options{
 		Workspace: w.dir, Evaluator: expression.New(w.dir), Declared: all, Flags: flags,
 		Outside: &vars.Outside{
@@ -484,8 +473,7 @@ func TestTextsFromOutsideAreTakenAsTheyStand(t *testing.T) {
 	} {
 		w := newWorld(t)
 		w.environment[vars.EnvironmentPrefix+"x"] = c.text
-		got, err := vars.Load(w.options(t, "  x: {"+c.schema+"}\n"))
-		require.NoError(t, err)
+		got := must.Get(vars.Load(w.options(t, "  x: {"+c.schema+"}\n")))(t)
 		assert.Equal(t, c.want, got["x"], "%s: %s", c.schema, c.text)
 	}
 }
@@ -526,8 +514,7 @@ func TestCommandsThatAreNotRun(t *testing.T) {
 		var unknown []string
 		o.Outside.Run, o.Outside.Unknown = nil, func(d *declaration.Variable) { unknown = append(unknown, d.Name) }
 		got, err := vars.Load(o)
-		if err != nil || !reflect.DeepEqual(got["x"], want) || strings.Join(unknown, " ") != "x" {
-			t.Errorf("%s: %#v %v %v", schema, got["x"], err, unknown)
-		}
+		assert.True(t, err == nil && reflect.DeepEqual(got["x"], want) &&
+			strings.Join(unknown, " ") == "x", "%s: %#v %v %v", schema, got["x"], err, unknown)
 	}
 }
