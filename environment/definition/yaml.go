@@ -12,6 +12,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/deployster-go/deployster/internal/budget"
+	"github.com/deployster-go/deployster/internal/yamlfile"
 )
 
 // YAML is the definition as a file that Parse reads to the same, with all
@@ -96,7 +97,7 @@ func yamlValue(value any) *yaml.Node {
 		return n
 	case string:
 		n := &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Value: v}
-		if !printable(v) {
+		if !printable(v) || yamlfile.Ambiguous(v) {
 			n.Style = yaml.DoubleQuotedStyle
 		}
 		return n

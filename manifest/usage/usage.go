@@ -19,6 +19,7 @@ type Variables struct {
 	read    map[string]bool // names that some expression may read
 	named   map[string]bool // of those the ones that must be variables
 	unknown bool            // some expression may read any name
+	doubts  []yamlfile.Problem
 }
 
 // given is a variable, with the place where it was given.
@@ -31,6 +32,13 @@ type given struct {
 func (u *Variables) Give(name string, at yamlfile.Problem) {
 	if u != nil {
 		u.given = append(u.given, given{name, at})
+	}
+}
+
+// Doubt notes that a value may be meant in another way.
+func (u *Variables) Doubt(p yamlfile.Problem) {
+	if u != nil && !slices.Contains(u.doubts, p) {
+		u.doubts = append(u.doubts, p)
 	}
 }
 
@@ -80,14 +88,17 @@ func (u *Variables) Examine(e *expression.Evaluator, v any) {
 	}
 }
 
-// Unread lists the variables that were given and that nothing reads, each with
+// Unread lists the doubts, and the variables that were given and that nothing reads, each with
 // what may have been meant. Where that is not certain, because the name of an
-// included file is an expression, there are none.
+// included file is an expression, there are none of these.
 func (u *Variables) Unread() []yamlfile.Problem {
-	if u == nil || u.unknown {
+	if u == nil {
 		return nil
 	}
-	var problems []yamlfile.Problem
+	problems := slices.Clone(u.doubts)
+	if u.unknown {
+		return problems
+	}
 	read := slices.Sorted(maps.Keys(u.named))
 	for _, g := range u.given {
 		if u.read[g.name] {

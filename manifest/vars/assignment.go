@@ -136,11 +136,14 @@ func (v *variables) assign(a Assignment) {
 		return
 	}
 	v.Usage.Examine(v.Evaluator, a.Value)
+	if v.declared[a.Name] == nil && v.loses(a) {
+		return
+	}
 	v.hideParts(a.Name, a.Value)
 	value, err := v.Evaluator.Resolve(a.Value, v.values)
 	switch {
 	case err == nil:
-		v.set(a.Name, value, declaration.Place{Position: a.At, Node: a.node})
+		v.set(a.Name, v.fit(a.Name, value, a.node), declaration.Place{Position: a.At, Node: a.node})
 	case a.node != nil:
 		v.fail(a.Name, err, manifest.Failure(a.node, err))
 	default:
@@ -153,4 +156,32 @@ func (a Assignment) Note(u *usage.Variables) {
 	if a.Given {
 		u.Give(a.Name, manifest.Problem{Position: a.At})
 	}
+}
+
+// fit is the value of a variable as it is declared.
+func (v *variables) fit(name string, value any, node *yamlfile.Node) any {
+	d := v.declared[name]
+	if d == nil {
+		return value
+	}
+	value, doubts := d.Fit(value, node)
+	for _, p := range doubts {
+		v.Usage.Doubt(p)
+	}
+	return value
+}
+
+// loses reports whether the value of a variable that nobody declares has a part whose text is lost: nobody
+// can tell then what it is meant to be.
+func (v *variables) loses(a Assignment) (lost bool) {
+	if a.node == nil {
+		return false
+	}
+	for _, n := range a.node.Scalars() {
+		if why := n.Lost(); why != "" {
+			v.found.Add(manifest.Problem{Position: n.Position, Path: n.Path(), Message: why})
+			v.failed[a.Name], lost = true, true
+		}
+	}
+	return lost
 }

@@ -518,3 +518,39 @@ func TestCommandsThatAreNotRun(t *testing.T) {
 			strings.Join(unknown, " ") == "x", "%s: %#v %v %v", schema, got["x"], err, unknown)
 	}
 }
+
+// A revision may look like a number, wherever it is given: what it is says the schema of the variable.
+func TestANumberIsATextWhereTheSchemaWantsOne(t *testing.T) {
+	const section = "variables:\n  tag: {type: string}\n  count: {type: integer}\n  either: {type: [string, integer]}\n  of: {type: object, properties: {tags: {type: array, items: {type: string}}}}\n"
+	const file = "tag: %s\ncount: 3\neither: 5\nof: {tags: [7, true, a]}\n"
+	all, err := manifest.Declarations([]manifest.Source{{Name: "m.yaml", Data: []byte(section)}})
+	require.NoError(t, err)
+	for value, want := range map[string]string{"5176135": "5176135", "0123456": "0123456", "1.10": "1.10", "1e5": "1e5", "true": "true", `"0123456"`: "0123456", "abc": "abc"} {
+		u := &usage.Variables{}
+		got, err := vars.Load(vars.Options{
+			Declared: all, Evaluator: expression.New(t.TempDir()), Usage: u,
+			Flags: []vars.Flag{{File: write(t, t.TempDir(), "v.yaml", fmt.Sprintf(file, value))}},
+		})
+		require.NoError(t, err)
+		assert.Equal(t, map[string]any{"tag": want, "count": int64(3), "either": int64(5), "of": map[string]any{"tags": []any{"7", "true", "a"}}}, got)
+		lost := strings.ContainsAny(value, ".e0") && value != "true" && value[0] != '"'
+		require.Len(t, u.Unread(), map[bool]int{true: 1, false: 0}[lost], value)
+		if lost {
+			assert.Equal(t, "tag: is the text \""+value+"\", as it is declared, and a number for others that read the file: put it in quotes", u.Unread()[0].Path+": "+u.Unread()[0].Message)
+		}
+	}
+	got, err := vars.Load(vars.Options{Declared: all, Evaluator: expression.New(t.TempDir()), Last: map[string]any{
+		"tag": float64(5176135), "count": int64(3), "either": int64(5), "of": map[string]any{"tags": []any{int64(7)}},
+	}})
+	require.NoError(t, err)
+	assert.Equal(t, map[string]any{"tag": "5176135", "count": int64(3), "either": int64(5), "of": map[string]any{"tags": []any{"7"}}}, got)
+}
+
+func TestALostTextOfAVariableThatIsNotDeclaredIsRefused(t *testing.T) {
+	_, err := vars.Load(vars.Options{Evaluator: expression.New(t.TempDir()), Flags: []vars.Flag{{File: write(t, t.TempDir(), "v.yaml", "a: {b: [1.10, 1.5]}\nc: 22:30\nd: '{{ a }}'\n")}}})
+	var invalid *manifest.Error
+	require.ErrorAs(t, err, &invalid)
+	require.Len(t, invalid.Problems, 2)
+	assert.Contains(t, invalid.Problems[0].String(), "v.yaml:1:9: a.b[0]: 1.10 is the number 1.1, and its text is lost: put it in quotes")
+	assert.Contains(t, invalid.Problems[1].String(), "v.yaml:2:4: c: 22:30 is a number for some readers of YAML")
+}

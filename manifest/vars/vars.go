@@ -49,6 +49,9 @@ type Options struct {
 //     not be printed as they were typed: 1.10, 007 and 1e3 are texts, so that a
 //     version or an id comes out as it went in.
 //
+// In a file of variables, a number or a truth value without quotes is a text where the schema of a declared
+// variable wants one. Of other variables, what would not be printed as it is written is refused.
+//
 // Of a variable that is declared, it is the first of these that its schema accepts: what it is
 // above, a number as JSON writes it, the text as it stands.
 type Flag struct {
@@ -79,7 +82,7 @@ func Load(opts Options) (map[string]any, error) {
 			v.found.Add(manifest.Problem{Message: problem})
 			continue
 		}
-		v.set(name, opts.Last[name], declaration.Place{})
+		v.set(name, v.fit(name, opts.Last[name], nil), declaration.Place{})
 		v.Usage.Give(name, manifest.Problem{Path: name})
 	}
 	v.complete()
