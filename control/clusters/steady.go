@@ -5,8 +5,8 @@ import (
 	"slices"
 	"time"
 
-	"github.com/deployster-go/deployster/internal/duration"
 	"github.com/deployster-go/deployster/pipeline/promotion"
+	"github.com/deployster-go/deployster/pipeline/promotion/definition"
 	"github.com/deployster-go/deployster/pipeline/promotion/object"
 )
 
@@ -65,7 +65,7 @@ func (s *steady) settles(r object.Reading, now time.Time) {
 	}
 	s.next, s.written = &r, now
 	if s.shown != nil && !s.shown.Unknown && s.shown.Revision != r.Revision {
-		s.shown = &object.Reading{Revision: r.Revision, Why: "it has been well for less than " + duration.Duration(s.settle).String()}
+		s.shown = &object.Reading{Revision: r.Revision, Why: "it has been well for less than " + definition.Duration(s.settle).String()}
 	}
 }
 

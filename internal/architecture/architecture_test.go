@@ -165,7 +165,7 @@ var floors = []struct {
 	{"control/reconcile/reconciletest", []string{"deploylog", "deploylog/*"}},
 	{"control/runs", []string{"deploylog", "internal/protected", "runner", "runner/*", "engine", "protocol", "internal/crash", "internal/pattern"}},
 	{"control/gc", []string{"build/record", "control/runs", "deploylog", "internal/objects", "internal/artifacts", "internal/protected"}},
-	{"control/clusters", []string{"pipeline/promotion", "pipeline/promotion/object", "internal/kubewatch", "internal/phrase"}},
+	{"control/clusters", []string{"pipeline/promotion", "pipeline/promotion/definition", "pipeline/promotion/object", "internal/kubewatch", "internal/phrase"}},
 	{"control/targets", []string{"pipeline/promotion", "pipeline/promotion/definition", "environment/definition", "environment/tasks", "internal/phrase"}},
 	{"control/pipelines", []string{"control/reconcile", "runner", "pipeline", "pipeline/*", "deploylog"}},
 	{"control/environments", []string{"control/reconcile", "runner", "environment", "environment/*", "deploylog", "internal/phrase", "internal/refusal"}},
