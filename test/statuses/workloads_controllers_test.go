@@ -266,7 +266,7 @@ func rollouts(t *testing.T, c *client, repository string) {
 			is(w, "it waits", "Paused")
 			w.rests()
 			w.did("promotes it")
-			w.patch(w, w.path()+"/status", fields{"status": fields{"pauseConditions": nil, "controllerPause": false}})
+			w.patch(w, w.path()+"/status", fields{"status": fields{"pauseConditions": nil}})
 			is(w, "v2 is well", "Healthy")
 			w.ends("v2", "v1", "v2")
 		}},
