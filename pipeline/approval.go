@@ -1,7 +1,6 @@
 package pipeline
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -60,16 +59,6 @@ func (s *State) applyApproval(e deploylog.Event) {
 		return
 	}
 	s.byID[p.Approval.Deployment].Approve(e.Target, approval.Given{By: p.By, Seq: e.Seq, Attempt: p.Approval.Attempt, Carries: p.Approval.Carries})
-}
-
-// awaitsApproval yields, for a stage that waits for approval, its failure when that does not
-// come in time. Where fewer are needed since the pipeline changed, there may be enough.
-func (w *walk) awaitsApproval(i int) bool {
-	stage := &w.l.Stages[i]
-	if len(w.d.Approvals[stage.Target]) > 0 && w.d.Approval(stage).Missing() == 0 {
-		return w.yield(w.inStage(i, record.StageApproved))
-	}
-	return w.late(i, fmt.Sprintf("it was not approved within %s", stage.Approval.Expires))
 }
 
 // awaitsApproval is why a stage waits, unless it does so no more.

@@ -1,7 +1,6 @@
 package pipeline
 
 import (
-	"fmt"
 	"slices"
 	"time"
 
@@ -79,19 +78,6 @@ func (s *State) awaitedArtifact(revision, kind, to string) (*deployment.Deployme
 		return d, stage, nil
 	}
 	return nil, nil, s.unknown(UnknownArtifact, "artifact kind", kind, kinds)
-}
-
-// awaitsArtifact yields, for a stage that waits for an artifact, its failure when that does
-// not come in time.
-func (w *walk) awaitsArtifact(i int, kind string) bool {
-	return w.late(i, fmt.Sprintf("artifact %s was not received within %s", kind, w.l.Stages[i].Build.Timeout))
-}
-
-// late yields the failure of a stage that waits for others only so long.
-func (w *walk) late(i int, cause string) bool {
-	failed := w.inStage(i, record.StageFailed)
-	failed.NotBefore, failed.Cause = w.d.Deadline(&w.l.Stages[i]), cause
-	return failed.NotBefore.IsZero() || w.yield(failed)
 }
 
 // Deadline is when the first artifact or approval must have come for which a stage waits,

@@ -7,7 +7,7 @@ import (
 	"github.com/deployster-go/deployster/pipeline/deployment"
 	"github.com/deployster-go/deployster/pipeline/reason"
 	"github.com/deployster-go/deployster/pipeline/record"
-	"github.com/deployster-go/deployster/pipeline/step"
+	"github.com/deployster-go/deployster/pipeline/walk"
 )
 
 // A closing stage has when: it runs whichever way the stages before it ended, or only after a
@@ -36,100 +36,8 @@ func (s *State) endEvent(d *deployment.Deployment, as deployment.Status, name st
 	return d.Event(s.target, name, p)
 }
 
-// end yields the end of a deployment, after its closing stages. Where what ends it may change
-// in the meantime, that is recorded first.
-func (w *walk) end(end step.Step, as deployment.Status) bool {
-	failed := w.d.FailedAt(w.l)
-	if as == deployment.Failed || !w.d.AwaitsClosing(w.l, as, failed) {
-		return w.close(end, as, failed)
-	}
-	asked := w.step(w.pipeline, record.EndRequested)
-	asked.Ends, asked.Cause, asked.SupersededBy = string(as), end.Cause, end.SupersededBy
-	return w.yield(asked)
-}
-
-// asked yields the end that was asked for.
-func (w *walk) asked() bool {
-	end := w.step(w.pipeline, map[deployment.Status]string{
-		deployment.Cancelled: record.PipelineCancelled, deployment.PassedOver: record.PipelineSkipped, deployment.Superseded: record.PipelineSuperseded,
-	}[w.d.End.As])
-	if end.Event == "" {
-		end.Event = record.PipelineFailed
-	}
-	end.Cause, end.By, end.SupersededBy = w.d.End.Cause, w.d.End.By, w.d.End.SupersededBy
-	failed := w.d.FailedAt(w.l)
-	if failed != deployment.None && w.l.Stages[failed].Closing() {
-		failed = deployment.None // that is not why it ends
-	}
-	return w.close(end, w.d.End.As, failed)
-}
-
-// close yields what the closing stages have to do, and then the end of the deployment.
-func (w *walk) close(end step.Step, as deployment.Status, failed int) bool {
-	closes := false
-	for i := range w.l.Stages {
-		closes = closes || w.d.Closes(w.l, i, as, failed)
-	}
-	if !closes {
-		return w.yield(end)
-	}
-	inClosing := func(o *step.Work) bool {
-		return o.Place.Stage != deployment.None && w.l.Stages[o.Place.Stage].Closing()
-	}
-	if work := w.own(func(o *step.Work) bool { return !inClosing(o) }); work != nil {
-		return w.unless(work, end)
-	}
-	w.outcome = step.Outcome{Status: string(as), Cause: end.Cause}
-	if failed != deployment.None {
-		w.outcome.Stage = w.l.Stages[failed].Name
-	}
-	open := false
-	for i := range w.l.Stages {
-		if !w.d.Closes(w.l, i, as, failed) || w.d.HasClosed(i) {
-			continue
-		}
-		open = true
-		switch {
-		case w.d.Stages[i].Begun:
-			if !w.stage(i) {
-				return false
-			}
-		case w.closesAfter(i, as, failed) == deployment.None && !w.keptOut(i):
-			if !w.enter(i) {
-				return false
-			}
-		}
-	}
-	if open {
-		return true
-	}
-	return w.unless(w.own(inClosing), end)
-}
-
-// closesAfter returns a closing stage that has to end before another one begins, or None.
-func (w *walk) closesAfter(i int, as deployment.Status, failed int) int {
-	for _, before := range w.l.Stages[i].Ancestors {
-		if w.d.Closes(w.l, before, as, failed) && !w.d.HasClosed(before) {
-			return before
-		}
-	}
-	return deployment.None
-}
-
-// ending returns how a deployment is about to end otherwise than well, if it is.
-func (w *walk) ending() (as deployment.Status, failed int, is bool) {
-	failed = w.d.FailedAt(w.l)
-	if w.d.End != nil {
-		if failed != deployment.None && w.l.Stages[failed].Closing() {
-			failed = deployment.None
-		}
-		return w.d.End.As, failed, true
-	}
-	return deployment.Failed, failed, failed != deployment.None
-}
-
 // closingEntries adds what is left of a deployment that is about to end.
-func (o *projection) closingEntries(w *walk, as deployment.Status, failed int) {
+func (o *projection) closingEntries(w *walk.Walk, as deployment.Status, failed int) {
 	event := map[deployment.Status]string{
 		deployment.Cancelled: record.PipelineCancelled, deployment.PassedOver: record.PipelineSkipped, deployment.Superseded: record.PipelineSuperseded, deployment.Failed: record.PipelineFailed,
 	}[as]
@@ -154,9 +62,9 @@ func (o *projection) closingEntries(w *walk, as deployment.Status, failed int) {
 }
 
 // closingReason is why a closing stage of a deployment that is about to end has not begun.
-func (o *projection) closingReason(w *walk, i int, as deployment.Status, failed int) reason.Reason {
+func (o *projection) closingReason(w *walk.Walk, i int, as deployment.Status, failed int) reason.Reason {
 	stage := &o.s.layout.Stages[i]
-	if before := w.closesAfter(i, as, failed); before != deployment.None {
+	if before := w.ClosesAfter(i, as, failed); before != deployment.None {
 		return reason.Reason{Code: reason.AwaitsStage, Name: o.s.layout.Stages[before].Name, By: o.s.layout.Stages[before].Target}
 	}
 	if why, is := o.s.keptOut(o.d, i); is {

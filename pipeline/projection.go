@@ -95,20 +95,20 @@ func (o *projection) project(held []*deployment.Deployment) {
 		o.add(at, step.Target, step.Event, ready, why)
 		return true
 	}, o.addKept)
-	w.superseded = o.superseded
-	w.awaits = func(step step.Step, work *step.Work) {
+	w.Superseded = o.superseded
+	w.Awaits = func(step step.Step, work *step.Work) {
 		o.awaits[deployment.EntryKey{Target: step.Target, Event: step.Event}] = work
 	}
-	w.waits = func(at deployment.Place, why reason.Reason) {
-		step := w.host(at)
+	w.Waits = func(at deployment.Place, why reason.Reason) {
+		step := w.Host(at)
 		o.add(at, step.Target, step.Event, blocked, why)
 		o.ready[deployment.EntryKey{Target: step.Target, Event: step.Event}] = true // it is added already
 	}
-	w.walk()
+	w.Do()
 	if o.superseded != "" {
 		return
 	}
-	if as, failed, is := w.ending(); is && o.d.AwaitsClosing(o.s.layout, as, failed) {
+	if as, failed, is := w.Ending(); is && o.d.AwaitsClosing(o.s.layout, as, failed) {
 		o.closingEntries(&w, as, failed)
 		return
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/deployster-go/deployster/pipeline/deployment"
 	"github.com/deployster-go/deployster/pipeline/record"
 	"github.com/deployster-go/deployster/pipeline/upstream"
+	"github.com/deployster-go/deployster/pipeline/walk"
 )
 
 // Command is what a person, or an outside system, wants of a pipeline.
@@ -205,7 +206,7 @@ func (c Retry) propose(s *State) ([]deploylog.Event, error) {
 	}
 	stragglers := s.stragglers()
 	for b, batch := range s.layout.Batches {
-		if w := straggler(stragglers, b, d); w != nil && d.Within(s.layout, batch) {
+		if w := walk.Straggler(stragglers, b, d); w != nil && d.Within(s.layout, batch) {
 			return nil, refusal.New(BatchIsHeld, "revision %s cannot be retried yet: %s", c.Revision, w.Reason().Message())
 		}
 	}

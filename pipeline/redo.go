@@ -11,6 +11,7 @@ import (
 	"github.com/deployster-go/deployster/pipeline/definition"
 	"github.com/deployster-go/deployster/pipeline/deployment"
 	"github.com/deployster-go/deployster/pipeline/record"
+	"github.com/deployster-go/deployster/pipeline/walk"
 )
 
 // Repair does the steps of a stage again on hosts that failed there within the budget of
@@ -279,7 +280,7 @@ func (s *State) batchesFree(stage *deployment.StageLayout, id, done string) erro
 				return refusal.New(BatchIsHeld, "stage %s cannot be %s yet: revision %s is in it, or in a batch that it belongs to; wait for its end, or cancel it (deployster pipeline cancel %s %s)", stage.Name, done, o.Revision, s.name, s.nameOf(o))
 			}
 		}
-		if w := straggler(stragglers, b, asked); w != nil {
+		if w := walk.Straggler(stragglers, b, asked); w != nil {
 			return refusal.New(BatchIsHeld, "stage %s cannot be %s yet: %s", stage.Name, done, w.Reason().Message())
 		}
 	}

@@ -73,19 +73,6 @@ func (s *State) stragglers() [][]*step.Work {
 	return in
 }
 
-// straggler is the first work of another deployment in a batch.
-func straggler(in [][]*step.Work, batch int, d *deployment.Deployment) (first *step.Work) {
-	if in == nil {
-		return nil
-	}
-	for _, w := range in[batch] {
-		if w.Deployment != d.ID && (first == nil || w.Seq < first.Seq || w.Seq == first.Seq && w.Target < first.Target) {
-			first = w
-		}
-	}
-	return first
-}
-
 // Left is work that nobody does any more: it is not mine, and Decide will not have it
 // done again. Who left it may have died while it was done.
 func (s *State) Left(mine func(step.Work) bool) (left []step.Work) {

@@ -117,6 +117,7 @@ var floors = []struct {
 	{"pipeline/deployment", []string{"pipeline/approval", "pipeline/record", "pipeline/upstream", "pipeline/definition", "deploylog"}},
 	{"pipeline/outcome", []string{"pipeline/deployment", "pipeline/reason", "pipeline/record", "deploylog"}},
 	{"pipeline/step", []string{"pipeline/deployment", "pipeline/reason", "pipeline/record", "pipeline/upstream", "pipeline/definition", "deploylog"}},
+	{"pipeline/walk", []string{"pipeline/deployment", "pipeline/reason", "pipeline/record", "pipeline/step", "deploylog"}},
 	{"pipeline/promotion/window", nil},
 	{"pipeline/promotion/object", []string{"internal/phrase", "internal/rollout"}},
 	{"pipeline/promotion/object/recording", []string{"pipeline/promotion/object"}}, // of tests
@@ -231,7 +232,7 @@ var pure = []string{
 	"graph", "environment", "pipeline", "build/definition", "build/record", "build/recipe", "build/plan", "build/transition",
 	"build/reason", "build", "pipeline/definition", "pipeline/record", "pipeline/approval", "pipeline/reason",
 	"pipeline/deployment", "pipeline/effect", "pipeline/upstream", "pipeline/promotion", "pipeline/promotion/definition",
-	"pipeline/promotion/window", "pipeline/outcome", "pipeline/step", "environment/record", "environment/ordered",
+	"pipeline/promotion/window", "pipeline/outcome", "pipeline/step", "pipeline/walk", "environment/record", "environment/ordered",
 	"environment/reason", "environment/report", "environment/hosts", "environment/tasks", "environment/definition",
 }
 
