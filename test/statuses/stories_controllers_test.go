@@ -220,7 +220,6 @@ func TestVersionsGoThroughHelmReleases(t *testing.T) {
 	s.comesTo("1.1.0")
 	push("1.2.0", missing)
 	all[0].until("1.2.0 is rolled back", func(live fields) bool { return text(condition(live, "Remediated"), "status") == "True" })
-	all[0].rests()
 	push("1.3.0", pause, slowly)
 	s.comesTo("1.3.0")
 	s.promoted("1.1.0", "1.3.0")
