@@ -182,9 +182,7 @@ func (s *State) applyPipeline(e deploylog.Event) {
 	case record.PipelineSuperseded:
 		s.end(e, deployment.Superseded)
 	case record.EndRequested:
-		if d, p := s.byID[e.Deployment], record.Read(e.Data); d != nil && d.Status == deployment.Running {
-			d.End = &deployment.End{As: deployment.Status(p.Ends), By: p.By, Cause: record.Cause(e), SupersededBy: p.SupersededBy, Seq: e.Seq}
-		}
+		s.requestEnd(e)
 	case record.PipelineRetried:
 		if d := s.byID[e.Deployment]; d != nil {
 			d.Retry(e.Attempt, e.CreatedAt, s.closing())
@@ -192,6 +190,13 @@ func (s *State) applyPipeline(e deploylog.Event) {
 			s.layout = nil
 			s.wantBack(d, e.Seq)
 		}
+	}
+}
+
+// requestEnd notes how a deployment is to end once its stages for any case have run.
+func (s *State) requestEnd(e deploylog.Event) {
+	if d, p := s.byID[e.Deployment], record.Read(e.Data); d != nil && d.Status == deployment.Running {
+		d.End = &deployment.End{As: deployment.Status(p.Ends), By: p.By, Cause: record.Cause(e), SupersededBy: p.SupersededBy, Seq: e.Seq}
 	}
 }
 

@@ -430,9 +430,13 @@ func (p *Pipelines) explainReady(r *reason.Reason, hosts pipelines.Hosts, idle b
 	if others := p.working(func(s step) bool { return p.together(r.Target, s.target) }); len(others) > 0 {
 		r.ByEvent, r.By, r.Run, r.Seq = others[0].event, others[0].target, others[0].run, others[0].seq
 	}
-	if r.Target.Kind() != "host" {
-		return
+	if r.Target.Kind() == "host" {
+		p.explainHost(r, hosts, holders)
 	}
+}
+
+// explainHost finds out who has the slots of the host of an entry.
+func (p *Pipelines) explainHost(r *reason.Reason, hosts pipelines.Hosts, holders map[string][]pipeline.Holder) {
 	host := string(r.Target)[strings.LastIndexByte(string(r.Target), '/')+1:]
 	busy := p.working(func(s step) bool { return s.onHostOf(r.Target) && p.together(r.Target, s.target) })
 	if len(busy) > 0 && len(busy) >= hosts.Slots(host) {

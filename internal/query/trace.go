@@ -445,7 +445,7 @@ func (t *Traces) complete(p *traced, r *Trace, now time.Time) Trace {
 		full.stage(stage)
 	}
 	slices.SortStableFunc(full.Stages, func(a, b TracedStage) int {
-		return cmp.Compare(uint(slices.Index(p.stages, a.Stage)), uint(slices.Index(p.stages, b.Stage))) //nolint:gosec // -1 comes last
+		return cmp.Compare(uint(slices.Index(p.stages, a.Stage)), uint(slices.Index(p.stages, b.Stage))) // -1 comes last
 	})
 	all := len(full.Stages) > 0
 	for i := range full.Stages {

@@ -30,6 +30,7 @@ func (n *Node) Lost() string {
 		case isNumber(n.Value):
 			return fmt.Sprintf("%.40s is a number for some readers of YAML, and a text for others: put it in quotes", n.Value)
 		}
+	case Mapping, List, Binary, Boolean, Nothing, broken:
 	}
 	return ""
 }

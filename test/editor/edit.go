@@ -27,19 +27,26 @@ type scalar struct {
 	image    bool // only the tag of it is edited
 }
 
-// valuesOf finds the values of a file to edit.
-func valuesOf(file []byte, all bool) (found []scalar, err error) {
-	var documents []*yaml.Node
+// rootsOf are the roots of the documents of a file.
+func rootsOf(file []byte) (documents []*yaml.Node, err error) {
 	for decoder := yaml.NewDecoder(bytes.NewReader(file)); ; {
 		document := &yaml.Node{}
 		if err := decoder.Decode(document); errors.Is(err, io.EOF) {
-			break
+			return documents, nil
 		} else if err != nil {
 			return nil, err
 		}
 		if len(document.Content) > 0 {
 			documents = append(documents, document.Content[0])
 		}
+	}
+}
+
+// valuesOf finds the values of a file to edit.
+func valuesOf(file []byte, all bool) (found []scalar, err error) {
+	documents, err := rootsOf(file)
+	if err != nil {
+		return nil, err
 	}
 	for i, root := range documents {
 		begin := ""
@@ -66,6 +73,7 @@ func valuesOf(file []byte, all bool) (found []scalar, err error) {
 					}
 					found = append(found, scalar{name: name, path: path, document: i, steps: steps, node: n, image: name == "image" && strings.Contains(n.Value, ":")})
 				}
+			case yaml.DocumentNode: // the root is within one
 			}
 		}
 		visit(root, "", begin, nil)
