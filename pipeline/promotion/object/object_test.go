@@ -76,6 +76,7 @@ func TestAnObjectOfFluxRunsWhatItsControllerSays(t *testing.T) {
 		{"another revision failed", flux(`{"observedGeneration": 3, "lastAppliedRevision": "main@sha1:4a", ` + ready("False", 3) + `}`), "main@sha1:4a unwell: its condition Ready is False: Built: all is [31mso"},
 		{"it is at work", flux(`{"observedGeneration": 3, "lastAppliedRevision": "main@sha1:4a", ` + ready("Unknown", 3) + `}`), "main@sha1:4a unwell: its condition Ready is Unknown: Built"},
 		{"it is at work, as at each interval", flux(`{"observedGeneration": 3, "lastAppliedRevision": "main@sha1:4a", ` + working(3) + `}`), "main@sha1:4a at work: its condition Ready is Unknown: Progressing"},
+		{"it is at work on another revision", flux(`{"observedGeneration": 3, "lastAttemptedRevision": "main@sha1:5b", "lastAppliedRevision": "main@sha1:4a", ` + working(3) + `}`), "main@sha1:4a changing: its condition Ready is Unknown: Progressing"},
 		{"it is at work since it was changed", flux(`{"observedGeneration": 2, "lastAppliedRevision": "main@sha1:4a", ` + working(3) + `}`), "main@sha1:4a changing: its condition Ready is Unknown: Progressing: Reconciliation in progress"},
 		{"it is at work on what it was before", flux(`{"observedGeneration": 3, "lastAppliedRevision": "main@sha1:4a", ` + working(2) + `}`), "main@sha1:4a changing: its condition Ready is of generation 2"},
 		{"it is at work, and nobody knows of what", flux(`{"lastAppliedRevision": "main@sha1:4a", ` + working(3) + `}`), "main@sha1:4a unwell: its condition Ready is Unknown"},

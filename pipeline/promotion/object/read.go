@@ -49,8 +49,9 @@ func (o *Object) Read(live map[string]any) Reading {
 		return Unseen(err)
 	}
 	r := Reading{Revision: revision, Healthy: waits == "", Why: waits, Suspended: o.suspended(live), Pods: o.pods(live)}
-	r.Working = !r.Healthy && o.atWork(live)
-	r.Changing = r.Working || !r.Healthy && o.unseen(live)
+	atWork := !r.Healthy && o.atWork(live)
+	r.Working = atWork && o.differs(live) == "" // else the one that runs is being replaced
+	r.Changing = atWork || !r.Healthy && o.unseen(live)
 	if texts(live, "metadata", "deletionTimestamp") != "" {
 		r.Healthy, r.Working, r.Changing, r.Why = false, false, false, "it is being removed"
 	}
