@@ -108,6 +108,10 @@ func (t *Traces) Apply(e deploylog.Event) {
 	if !ok {
 		return
 	}
+	if e.Name == record.PipelineDeleted || e.Name == promotion.PipelineDeleted {
+		delete(t.pipelines, name) // a later pipeline of that name begins anew
+		return
+	}
 	p := t.pipelines[name]
 	if p == nil {
 		p = &traced{byName: map[string]*Trace{}, of: map[string]*Trace{}, runs: map[string]*Trace{}}

@@ -134,3 +134,27 @@ func TestARevisionIsFoundByItsCommitAndRefusedWhereItMayBeAnother(t *testing.T) 
 		assert.ErrorIs(t, err, ErrNotFound)
 	}
 }
+
+func TestAPipelineThatWasDeletedLeavesNothingToALaterOneOfItsName(t *testing.T) {
+	lines := releasedEvents()
+	lines = append(lines,
+		`x - pipeline/shop pipeline-deleted {"by":"ann"}`,
+		`d9 - pipeline/shop pipeline-defined {"definition":{"pipeline":"shop","stages":[{"name":"build"},{"name":"approve"},{"name":"prod"}]}}`,
+		`d10 1.4.2 pipeline/shop pipeline-started {"by":"zoe"}`,
+		`d1 1.4.2 stage/shop/prod stage-failed {"error":"late"}`)
+	r := traceOne(t, tracesOf(lines...), "1.4.2", "")
+	assert.Equal(t, []any{"running", "zoe", minute(len(lines) - 1)}, []any{r.Status, r.By, r.Released})
+	assert.Empty(t, r.Artifacts)
+	require.Len(t, r.Stages, 3)
+	for _, s := range r.Stages {
+		assert.Equal(t, TracedStage{Stage: s.Stage, Status: "pending"}, s)
+	}
+
+	gone := append(promotedEvents(), `x - pipeline/live promotion-pipeline-deleted {"by":"ann"}`)
+	_, err := tracesOf(gone...).Trace("1.4.2", "live", minute(100))
+	assert.EqualError(t, err, `there is no pipeline "live"`)
+	again := tracesOf(append(gone, promotedEvents()[0], `p9 1.4.2 pipeline/live promotion-run-started`)...)
+	r = traceOne(t, again, "1.4.2", "live")
+	require.Len(t, r.Stages, 2)
+	assert.Equal(t, TracedStage{Stage: "prod", Status: "pending"}, r.Stages[1])
+}
