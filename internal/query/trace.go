@@ -58,6 +58,8 @@ type TracedStage struct {
 	Merged      time.Time        `json:"merged_at,omitzero"`
 	Cause       string           `json:"error,omitempty"`
 	Event       int64            `json:"event,omitempty"` // the last that changed it
+
+	next time.Time // its first beginning since the stage was seen to run it
 }
 
 // TracedApproval is by whom the revision was approved, or rejected, at the stage.
@@ -172,14 +174,38 @@ func (r *Trace) stage(name string) *TracedStage {
 func (p *traced) arrive(of *Trace, stage string, at time.Time, seq int64) {
 	if before := p.runs[stage]; before != of {
 		if before != nil {
-			before.stage(stage).Left = at
+			s := before.stage(stage)
+			if s.Left = at; s.Status != "running" {
+				s.next = time.Time{}
+			}
 		}
 		p.runs[stage] = of
 	}
 	s := of.stage(stage)
-	s.Status, s.Cause, s.Event, s.Left = "finished", "", max(s.Event, seq), time.Time{}
-	if s.Seen.IsZero() {
+	s.Status, s.Cause, s.Event = "finished", "", max(s.Event, seq)
+	switch {
+	case s.Seen.IsZero():
 		s.Seen = at
+	case !s.Left.IsZero(): // another revision was there between
+		s.Began, s.Seen, s.Left = s.next, at, time.Time{}
+	}
+	s.next = time.Time{}
+}
+
+// returned reports whether a revision that a stage had left came there again at a time.
+func (p *traced) returned(of *Trace, stage string, at time.Time) bool {
+	now := p.runs[stage]
+	return now != nil && now != of && at.After(of.stage(stage).Left) && at.After(now.stage(stage).Seen)
+}
+
+// begin notes that a deployment or promotion of the revision begins in the stage.
+func (s *TracedStage) begin(at time.Time) {
+	s.Status, s.Attempts = "running", s.Attempts+1
+	switch {
+	case s.Seen.IsZero() && s.Began.IsZero():
+		s.Began = at
+	case !s.Seen.IsZero() && s.next.IsZero():
+		s.next = at
 	}
 }
 
@@ -210,10 +236,7 @@ func (p *traced) applyReleased(name, stage string, e deploylog.Event) {
 	s := of.stage(stage)
 	switch e.Name {
 	case record.StageStarted:
-		s.Status, s.Attempts = "running", s.Attempts+1
-		if s.Began.IsZero() {
-			s.Began = e.CreatedAt
-		}
+		s.begin(e.CreatedAt)
 	case record.StageFinished:
 		p.arrive(of, stage, e.CreatedAt, e.Seq)
 	case record.StageFailed:
@@ -264,7 +287,7 @@ func (t *Traces) applyPromotion(name string, p *traced, stage string, e deploylo
 			from = p.stages[0]
 		}
 		if came, known := t.times[data.Came]; known && from != stage {
-			if s := of.stage(from); s.Seen.IsZero() {
+			if s := of.stage(from); s.Seen.IsZero() || p.returned(of, from, came) {
 				p.arrive(of, from, came, data.Came)
 			}
 			if came.Before(of.Released) {
@@ -275,10 +298,8 @@ func (t *Traces) applyPromotion(name string, p *traced, stage string, e deploylo
 			return
 		}
 		s := of.stage(stage)
-		s.Status, s.Attempts, s.Event = "running", s.Attempts+1, e.Seq
-		if s.Began.IsZero() {
-			s.Began = e.CreatedAt
-		}
+		s.begin(e.CreatedAt)
+		s.Event = e.Seq
 		return
 	case promotion.Approved, promotion.Rejected:
 		s := p.revision(name, e, true).stage(stage)

@@ -158,3 +158,55 @@ func TestAPipelineThatWasDeletedLeavesNothingToALaterOneOfItsName(t *testing.T) 
 	require.Len(t, r.Stages, 2)
 	assert.Equal(t, TracedStage{Stage: "prod", Status: "pending"}, r.Stages[1])
 }
+
+func TestARevisionThatReturnsStaysSinceItsReturn(t *testing.T) {
+	lines := []string{
+		`d0 - pipeline/shop pipeline-defined {"definition":{"pipeline":"shop","stages":[{"name":"prod"}]}}`,
+		`d1 1 pipeline/shop pipeline-started {"by":"ann"}`,
+		`d1 1 stage/shop/prod stage-started`,
+		`d1 1 stage/shop/prod stage-finished-successfully`,
+		`d2 2 pipeline/shop pipeline-started {"by":"ann"}`,
+		`d2 2 stage/shop/prod stage-started`,
+		`d2 2 stage/shop/prod stage-finished-successfully`,
+		`d3 1 pipeline/shop pipeline-started {"rollback":{"stage":"prod","target":"stage/shop/prod"}}`,
+		`d3 1 stage/shop/prod stage-started`,
+		`d3 1 stage/shop/prod stage-failed {"error":"no disk"}`,
+		`d3 1 stage/shop/prod stage-started`,
+		`d3 1 stage/shop/prod stage-finished-successfully`,
+	}
+	times := func(events int, revision string) []any {
+		s := traceOne(t, tracesOf(lines[:events]...), revision, "").Stages[0]
+		return []any{s.Status, s.Began, s.Seen, s.Left, s.TookMS / 60_000, s.StayedMS / 60_000}
+	}
+	assert.Equal(t, []any{"failed", minute(3), minute(4), minute(7), int64(1), int64(3)}, times(10, "1"), "the return failed")
+	assert.Equal(t, []any{"finished", minute(9), minute(12), time.Time{}, int64(3), int64(88)}, times(12, "1"))
+	assert.Equal(t, []any{"finished", minute(6), minute(7), minute(12), int64(1), int64(5)}, times(12, "2"))
+}
+
+func TestAPromotedRevisionThatReturnsStaysSinceItsReturn(t *testing.T) {
+	seen := `x - stage/live/prod promotion-observed {"observed":{"hosts":[{"host":"h","revision":"%"}]}}`
+	lines := []string{
+		promotedEvents()[0],
+		`e1 - environment/live/beta environment-finished-successfully`,
+		`p1 1 stage/live/prod stage-started {"from":"beta","came":2}`,
+		strings.ReplaceAll(seen, "%", "1"),
+		`e2 - environment/live/beta environment-finished-successfully`,
+		`p2 2 stage/live/prod stage-started {"from":"beta","came":5}`,
+		`p1 1 stage/live/prod stage-started {"from":"beta","came":2}`, // did not come to beta again
+		strings.ReplaceAll(seen, "%", "2"),
+		strings.ReplaceAll(seen, "%", "1"),
+		`e3 - environment/live/beta environment-finished-successfully`,
+		`p3 1 stage/live/prod stage-started {"from":"beta","came":10}`,
+	}
+	times := func(events int, revision string) (all []time.Time) {
+		for _, s := range traceOne(t, tracesOf(lines[:events]...), revision, "").Stages {
+			all = append(all, s.Began, s.Seen, s.Left)
+		}
+		return all
+	}
+	none := time.Time{}
+	assert.Equal(t, []time.Time{none, minute(2), minute(5), minute(7), minute(9), none}, times(9, "1"))
+	assert.Equal(t, []time.Time{none, minute(5), none, minute(6), minute(8), minute(9)}, times(9, "2"))
+	assert.Equal(t, []time.Time{none, minute(10), none, minute(7), minute(9), none}, times(11, "1"))
+	assert.Equal(t, []time.Time{none, minute(5), minute(10), minute(6), minute(8), minute(9)}, times(11, "2"))
+}
