@@ -6,6 +6,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/deployster-go/deployster/pipeline/definition"
 	"github.com/deployster-go/deployster/pipeline/deployment"
 	"github.com/deployster-go/deployster/pipeline/record"
 )
@@ -33,7 +34,6 @@ func TestARevisionThatHasFinishedIsBroughtIntoAStageThatWasAdded(t *testing.T) {
 	w.mayDo()
 	assert.Equal(t, []string{
 		"stage late is new; revision 1 finished before the stage was added: deployster pipeline rerun p late 1 brings it there",
-		"stage smoke is new; revision 1 finished before the stage was added: deployster pipeline rerun p smoke 1 brings it there",
 	}, w.state.Behind())
 	w.says(w.refused(Rollback{Stage: "late"}, NothingToRollBack), "deployster pipeline rerun p late 1 brings it there")
 	w.refused(Rerun{Stage: "late", Revision: "1", ID: "enter"}, CarriesNothing)
@@ -47,7 +47,7 @@ func TestARevisionThatHasFinishedIsBroughtIntoAStageThatWasAdded(t *testing.T) {
 	w.idle()
 	assert.Equal(t, deployment.Finished, w.state.revisions[1].Status)
 	assert.Contains(t, w.since(n), "enter h1 "+deployed)
-	assert.Len(t, w.state.Behind(), 1)
+	assert.Equal(t, []string{"stage smoke is new; revision 1 finished before the stage was added: deployster pipeline rerun p smoke 1 brings it there"}, w.state.Behind())
 
 	// From then on it is done again as what it was released with.
 	w.do(Rerun{Stage: "late", Revision: "1", ID: "again"})
@@ -64,5 +64,55 @@ func TestARevisionIsNotBroughtIntoAStageThatANewerOneHasReached(t *testing.T) {
 	w.refused(Rerun{Stage: "late", Revision: "2", ID: "enter", Carries: record.Files{}}, BatchIsHeld)
 	w.refused(Rerun{Stage: "smoke", Revision: "9", ID: "enter"}, UnknownRevision)
 	w.idle()
+	assert.Empty(t, w.state.Behind())
+}
+
+// newAddedAfter is a pipeline of stage a alone, to which stages were added when revision 1 had finished.
+func newAddedAfter(t *testing.T, added ...definition.Stage) *tale {
+	t.Helper()
+	w := newTale(t, &definition.Definition{Name: "p", Stages: []definition.Stage{run("a")}}, nil)
+	w.do(Release{Revision: "1", ID: w.id(), Carries: record.Files{"a.yaml": "1"}})
+	w.idle()
+	d := cloneDefinition(w.state.definition)
+	d.Stages = append(d.Stages, added...)
+	w.do(Define{Definition: d, ID: w.id()})
+	return w
+}
+
+func enter(stage string) Rerun {
+	return Rerun{Stage: stage, Revision: "1", ID: "enter-" + stage, Carries: record.Files{"a.yaml": "2", "b.yaml": "2", "c.yaml": "2"}}
+}
+
+func TestARevisionIsNotBroughtPastAnApproval(t *testing.T) {
+	w := newAddedAfter(t, run("b", "a"), definition.Stage{Name: "approve", After: []string{"b"}, Approval: &definition.Approval{}}, run("c", "approve"))
+	const refused = "revision 1 cannot be brought into stage c: it has not finished the approval stage approve, which comes before; release it again under another name, or release a newer one"
+	w.says(w.refused(enter("c"), NotReached), refused)
+	w.do(enter("b"))
+	w.idle()
+	w.says(w.refused(enter("c"), NotReached), refused)
+	assert.Empty(t, w.state.Behind())
+}
+
+func TestARevisionIsNotBroughtPastABuild(t *testing.T) {
+	w := newAddedAfter(t, definition.Stage{Name: "build", Build: &definition.Build{Artifacts: []string{"x86"}}}, run("b", "a", "build"))
+	w.says(w.refused(enter("b"), NotReached), "it has not finished the build stage build, which comes before; release it again")
+	assert.Empty(t, w.state.Behind())
+}
+
+func TestARevisionIsBroughtIntoTheStagesThatWereAddedInTheirOrder(t *testing.T) {
+	w := newAddedAfter(t, run("b", "a"), run("c", "b"), closing("clean", definition.Always, "c"))
+	w.says(w.refused(enter("c"), NotReached), "it has not finished the run stage b, which comes before; deployster pipeline rerun p b 1 brings it there first")
+	w.do(enter("b"))
+	w.says(w.refused(enter("c"), NotReached), "wait until deployment enter-b has finished that, or retry it")
+	w.fails["stage/p/b "+record.StageApplied] = "disk full"
+	w.idle()
+	clear(w.fails)
+	w.says(w.refused(enter("c"), NotReached), "wait until deployment enter-b has finished that, or retry it")
+	w.do(Retry{Revision: "enter-b"})
+	w.idle()
+	w.do(enter("c"))
+	w.idle()
+	assert.Equal(t, deployment.Finished, w.registered("1").Status)
+	assert.Contains(t, w.since(0), "enter-c stage/p/c stage-finished-successfully")
 	assert.Empty(t, w.state.Behind())
 }

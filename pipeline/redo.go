@@ -8,7 +8,6 @@ import (
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/internal/refusal"
 	"github.com/deployster-go/deployster/internal/suggest"
-	"github.com/deployster-go/deployster/pipeline/definition"
 	"github.com/deployster-go/deployster/pipeline/deployment"
 	"github.com/deployster-go/deployster/pipeline/record"
 	"github.com/deployster-go/deployster/pipeline/walk"
@@ -181,15 +180,52 @@ func (c Rerun) propose(s *State) ([]deploylog.Event, error) {
 // later, and no newer one has. It returns the registration of the revision.
 func (s *State) enters(stage *deployment.StageLayout, revision string) (i int, enters bool) {
 	i, released := s.byRevision[revision]
-	if !released || s.revisions[i].Status != deployment.Finished || stage.Deploy == nil && stage.Run == nil || stage.When == definition.WhenFailed {
+	if !released || s.revisions[i].Status != deployment.Finished || stage.Deploy == nil && stage.Run == nil || stage.Closing() {
 		return 0, false
 	}
 	v, came := s.visits[stage.Target]
 	return i, !came || s.first(v.newest) < i
 }
 
+// unfinishedBefore returns a stage before another one that a revision has not finished, such as an
+// approval that was added later, or nil. A stage that the command cannot bring the revision into
+// comes first.
+func (s *State) unfinishedBefore(stage *deployment.StageLayout, i int) (first *deployment.StageLayout) {
+	for _, a := range stage.Ancestors {
+		before := &s.layout.Stages[a]
+		if before.Closing() || slices.ContainsFunc(s.visits[before.Target].finished, func(f int) bool { return s.first(f) == i }) {
+			continue
+		}
+		if _, enters := s.enters(before, s.revisions[i].Revision); !enters {
+			return before
+		}
+		if first == nil {
+			first = before
+		}
+	}
+	return first
+}
+
+// mayEnter refuses to bring a revision into a stage past one that it has not finished.
+func (s *State) mayEnter(stage *deployment.StageLayout, i int) error {
+	before := s.unfinishedBefore(stage, i)
+	if before == nil {
+		return nil
+	}
+	revision, remedy := s.revisions[i].Revision, "release it again under another name, or release a newer one"
+	if _, enters := s.enters(before, revision); enters {
+		remedy = fmt.Sprintf("deployster pipeline rerun %s %s %s brings it there first", s.name, before.Name, revision)
+	} else if v, came := s.visits[before.Target]; came && s.first(v.newest) == i && s.revisions[v.newest].Redo != nil {
+		remedy = fmt.Sprintf("wait until deployment %s has finished that, or retry it", s.revisions[v.newest].Deployment)
+	}
+	return refusal.New(NotReached, "revision %s cannot be brought into stage %s: it has not finished the %s stage %s, which comes before; %s", revision, stage.Name, before.Kind(), before.Name, remedy)
+}
+
 // enter registers a deployment that brings a revision into a stage that was added later.
 func (s *State) enter(stage *deployment.StageLayout, i int, c Rerun) ([]deploylog.Event, error) {
+	if err := s.mayEnter(stage, i); err != nil {
+		return nil, err
+	}
 	if err := s.batchesFree(stage, s.revisions[i].Deployment, "done"); err != nil {
 		return nil, err
 	}
@@ -206,13 +242,14 @@ func (s *State) enter(stage *deployment.StageLayout, i int, c Rerun) ([]deploylo
 }
 
 // entering returns how the newest revision that has finished is brought into a stage that it has
-// not come to, after a semicolon; "" is that there is none.
+// not come to, after a semicolon; "" is that there is none, or that it has first to finish another
+// stage.
 func (s *State) entering(stage *deployment.StageLayout) string {
 	if s.finished == 0 {
 		return ""
 	}
 	if r := s.revisions[s.finished-1]; r.Status == deployment.Finished {
-		if _, enters := s.enters(stage, r.Revision); enters {
+		if i, enters := s.enters(stage, r.Revision); enters && s.unfinishedBefore(stage, i) == nil {
 			return fmt.Sprintf("; revision %s finished before the stage was added: deployster pipeline rerun %s %s %s brings it there", r.Revision, s.name, stage.Name, r.Revision)
 		}
 	}
@@ -220,7 +257,8 @@ func (s *State) entering(stage *deployment.StageLayout) string {
 }
 
 // Behind returns, for the stages that the newest finished revision has not come to because they
-// were added later, what brings it there.
+// were added later, what brings it there. It leaves out a stage if the revision has to finish
+// another one first.
 func (s *State) Behind() (commands []string) {
 	if l := s.currentLayout(); l != nil {
 		for i := range l.Stages {
