@@ -86,6 +86,7 @@ type traced struct {
 	order    []*Trace
 	byName   map[string]*Trace
 	of       map[string]*Trace // by deployment
+	alone    map[string]string // stage that a deployment does alone: a rollback, rerun or repair
 	runs     map[string]*Trace // by stage: what it runs
 }
 
@@ -116,7 +117,7 @@ func (t *Traces) Apply(e deploylog.Event) {
 	}
 	p := t.pipelines[name]
 	if p == nil {
-		p = &traced{byName: map[string]*Trace{}, of: map[string]*Trace{}, runs: map[string]*Trace{}}
+		p = &traced{byName: map[string]*Trace{}, of: map[string]*Trace{}, alone: map[string]string{}, runs: map[string]*Trace{}}
 		t.pipelines[name] = p
 	}
 	stage := strings.TrimPrefix(string(e.Target), string(record.StageTarget(name, "")))
@@ -192,6 +193,25 @@ func (p *traced) arrive(of *Trace, stage string, at time.Time, seq int64) {
 	s.next = time.Time{}
 }
 
+// stop notes that a deployment of this stage alone was canceled or superseded. The
+// stage then has the status that it had before.
+func (s *TracedStage) stop(e deploylog.Event) {
+	switch e.Name {
+	case record.PipelineCancelled, record.PipelineSkipped, record.PipelineSuperseded:
+	default:
+		return
+	}
+	switch {
+	case s.Status != "running":
+	case s.Cause != "":
+		s.Status = "failed"
+	case !s.Seen.IsZero():
+		s.Status = "finished"
+	default:
+		s.Status = "pending"
+	}
+}
+
 // returned reports whether a revision that a stage had left came there again at a time.
 func (p *traced) returned(of *Trace, stage string, at time.Time) bool {
 	now := p.runs[stage]
@@ -212,8 +232,13 @@ func (s *TracedStage) begin(at time.Time) {
 func (p *traced) applyReleased(name, stage string, e deploylog.Event) {
 	data := record.Read(e.Data)
 	if e.Name == record.PipelineStarted {
-		first := data.Rollback == nil && data.Redo == nil
-		if of := p.revision(name, e, false); first {
+		of, stages := p.revision(name, e, false), string(record.StageTarget(name, ""))
+		switch {
+		case data.Rollback != nil:
+			p.alone[e.Deployment] = strings.TrimPrefix(string(data.Rollback.Target), stages)
+		case data.Redo != nil:
+			p.alone[e.Deployment] = strings.TrimPrefix(string(data.Redo.Target), stages)
+		default:
 			of.By, of.Inputs = data.By, data.Takes
 		}
 		return
@@ -230,7 +255,11 @@ func (p *traced) applyReleased(name, stage string, e deploylog.Event) {
 		return
 	}
 	if e.Target.Kind() == "pipeline" {
-		of.ended(e)
+		if only, alone := p.alone[e.Deployment]; alone {
+			of.stage(only).stop(e)
+		} else {
+			of.ended(e)
+		}
 		return
 	}
 	s := of.stage(stage)

@@ -2,6 +2,7 @@ package query
 
 import (
 	"encoding/json"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -209,4 +210,31 @@ func TestAPromotedRevisionThatReturnsStaysSinceItsReturn(t *testing.T) {
 	assert.Equal(t, []time.Time{none, minute(5), none, minute(6), minute(8), minute(9)}, times(9, "2"))
 	assert.Equal(t, []time.Time{none, minute(10), none, minute(7), minute(9), none}, times(11, "1"))
 	assert.Equal(t, []time.Time{none, minute(5), minute(10), minute(6), minute(8), minute(9)}, times(11, "2"))
+}
+
+func TestWhatIsDoneAgainDoesNotEndTheRevision(t *testing.T) {
+	released := releasedEvents()[:13]
+	for _, begins := range []string{
+		`{"rollback":{"stage":"prod","target":"stage/shop/prod"}}`,
+		`{"redo":{"what":"rerun","stage":"prod","target":"stage/shop/prod","of":"d1"}}`,
+		`{"redo":{"what":"repair","stage":"prod","target":"stage/shop/prod","of":"d1","hosts":["host/shop/prod/h"]}}`,
+	} {
+		began := append(slices.Clone(released), `d9 1.4.2 pipeline/shop pipeline-started `+begins, `d9 1.4.2 stage/shop/prod stage-started`)
+		for _, c := range []struct {
+			status string
+			ends   []string
+		}{
+			{"failed", []string{`d9 1.4.2 stage/shop/prod stage-failed {"error":"no disk"}`, `d9 1.4.2 pipeline/shop pipeline-failed {"error":"stage prod failed"}`}},
+			{"finished", []string{`d9 1.4.2 pipeline/shop pipeline-cancelled {"by":"bob"}`}},
+			{"finished", []string{`d9 1.4.2 pipeline/shop pipeline-superseded {"superseded_by":"1.4.3"}`}},
+			{"running", []string{`d9 1.4.2 pipeline/shop pipeline-cancelled`, `d9 1.4.2 pipeline/shop pipeline-retried`, `d9 1.4.2 stage/shop/prod stage-started`}},
+		} {
+			r := traceOne(t, tracesOf(append(slices.Clone(began), c.ends...)...), "1.4.2", "")
+			assert.Equal(t, []any{"finished", minute(13), "ann", c.status, minute(12)}, []any{r.Status, r.Ended, r.By, r.Stages[2].Status, r.Stages[2].Seen}, "%s, %s", begins, c.ends)
+		}
+	}
+	failed := append(slices.Clone(releasedEvents()), `d9 1.4.3 pipeline/shop pipeline-started {"redo":{"what":"rerun","stage":"approve","target":"stage/shop/approve","of":"d2"}}`,
+		`d9 1.4.3 stage/shop/approve stage-started`, `d9 1.4.3 stage/shop/approve stage-finished-successfully`, `d9 1.4.3 pipeline/shop pipeline-finished-successfully`)
+	r := traceOne(t, tracesOf(failed...), "1.4.3", "")
+	assert.Equal(t, []any{"failed", minute(17), "finished"}, []any{r.Status, r.Ended, r.Stages[1].Status})
 }
