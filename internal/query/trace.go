@@ -271,6 +271,9 @@ func (p *traced) applyReleased(name, stage string, e deploylog.Event) {
 	case record.StageFailed:
 		s.Status, s.Cause = "failed", record.Cause(e)
 	case record.StageApproved, record.StageApprovalGiven, record.StageRejected:
+		if data.By == "" { // a scheduler: there were enough once fewer were needed
+			break
+		}
 		s.Approvals = append(s.Approvals, TracedApproval{By: data.By, At: e.CreatedAt, Event: e.Seq, Reason: data.Reason, Rejected: e.Name == record.StageRejected})
 	case record.StageBuilt:
 		for kind, ref := range data.Artifacts {

@@ -238,3 +238,12 @@ func TestWhatIsDoneAgainDoesNotEndTheRevision(t *testing.T) {
 	r := traceOne(t, tracesOf(failed...), "1.4.3", "")
 	assert.Equal(t, []any{"failed", minute(17), "finished"}, []any{r.Status, r.Ended, r.Stages[1].Status})
 }
+
+func TestWhatASchedulerRecordsIsNobodysApproval(t *testing.T) {
+	lines := append(slices.Clone(releasedEvents()[:8]),
+		`a1 1.4.2 stage/shop/approve stage-approval-given {"by":"bob","approval":{"deployment":"d1","attempt":1,"carries":""}}`,
+		`d1 1.4.2 stage/shop/approve stage-approved`)
+	s := traceOne(t, tracesOf(lines...), "1.4.2", "").Stages[1]
+	assert.Equal(t, []TracedApproval{{By: "bob", At: minute(9), Event: 9}}, s.Approvals)
+	assert.Equal(t, int64(10), s.Event)
+}
