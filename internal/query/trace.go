@@ -15,6 +15,7 @@ import (
 	"github.com/deployster-go/deployster/internal/suggest"
 	"github.com/deployster-go/deployster/pipeline/definition"
 	"github.com/deployster-go/deployster/pipeline/promotion"
+	promotiondefinition "github.com/deployster-go/deployster/pipeline/promotion/definition"
 	"github.com/deployster-go/deployster/pipeline/record"
 	"github.com/deployster-go/deployster/pipeline/upstream"
 )
@@ -59,7 +60,8 @@ type TracedStage struct {
 	Cause       string           `json:"error,omitempty"`
 	Event       int64            `json:"event,omitempty"` // the last that changed it
 
-	next time.Time // its first beginning since the stage was seen to run it
+	next     time.Time // its first beginning since the stage was seen to run it
+	proposes bool      // its promotion is by pull request
 }
 
 // TracedApproval is by whom the revision was approved, or rejected, at the stage.
@@ -331,7 +333,7 @@ func (t *Traces) applyPromotion(name string, p *traced, stage string, e deploylo
 		}
 		s := of.stage(stage)
 		s.begin(e.CreatedAt)
-		s.Event = e.Seq
+		s.Event, s.proposes = e.Seq, data.Strategy == string(promotiondefinition.WithPullRequest)
 		return
 	case promotion.Approved, promotion.Rejected:
 		s := p.revision(name, e, true).stage(stage)
@@ -348,7 +350,7 @@ func (t *Traces) applyPromotion(name string, p *traced, stage string, e deploylo
 	s := of.stage(stage)
 	switch e.Name {
 	case promotion.Triggered:
-		if strings.Contains(data.Answer, "://") {
+		if s.proposes && strings.Contains(data.Answer, "://") {
 			s.PullRequest = data.Answer
 		}
 	case promotion.Merged:

@@ -247,3 +247,11 @@ func TestWhatASchedulerRecordsIsNobodysApproval(t *testing.T) {
 	assert.Equal(t, []TracedApproval{{By: "bob", At: minute(9), Event: 9}}, s.Approvals)
 	assert.Equal(t, int64(10), s.Event)
 }
+
+func TestOnlyThePromotionByPullRequestHasOne(t *testing.T) {
+	for strategy, want := range map[string]string{"webhook": "", "": "", "pull-request": "https://ci.example/job/7"} {
+		r := traceOne(t, tracesOf(promotedEvents()[0], `p1 1.4.2 stage/live/prod stage-started {"from":"beta","strategy":"`+strategy+`"}`,
+			`p1 1.4.2 stage/live/prod promotion-triggered {"answer":"https://ci.example/job/7"}`), "1.4.2", "")
+		assert.Equal(t, want, r.Stages[1].PullRequest, "strategy %q", strategy)
+	}
+}
