@@ -61,7 +61,15 @@ type Stage struct {
 
 // same reports whether two stages are observed in the same way.
 func (s *Stage) same(other *Stage) bool {
-	return s.Settle == other.Settle && reflect.DeepEqual(s.Objects, other.Objects) && reflect.DeepEqual(s.Source, other.Source)
+	return s.Settle == other.Settle && reflect.DeepEqual(s.Objects, other.Objects) && reflect.DeepEqual(s.source(), other.source())
+}
+
+// source is what counts of where the objects are declared.
+func (s *Stage) source() any {
+	if s.Source == nil {
+		return nil
+	}
+	return []any{s.Source.Repository, s.Source.Values(), s.Source.User, s.Source.TokenFile, s.Source.TokenEnv}
 }
 
 // stage is one that is observed.
@@ -111,7 +119,10 @@ func (o *Observed) Seen(place string) (seen promotion.Sighting, ok bool) {
 // observe watches the objects of a stage until ctx ends.
 func (o *Observed) observe(ctx context.Context, s *stage) {
 	w := newWatching(&s.Stage)
-	defer w.asking.Wait()
+	if s.ValueIn != nil {
+		w.reading.Go(func() { w.read(ctx) })
+		defer w.reading.Wait()
+	}
 	for i := range s.Objects {
 		of := &s.Objects[i]
 		group, version := of.GroupVersion()
@@ -120,7 +131,7 @@ func (o *Observed) observe(ctx context.Context, s *stage) {
 			if err != nil {
 				r = object.Unseen(err)
 			}
-			w.says(ctx, i, r)
+			w.says(i, r)
 		})
 		defer leave()
 	}

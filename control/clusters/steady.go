@@ -28,6 +28,7 @@ type steady struct {
 
 	shown *object.Reading // nil before anything was seen
 	well  object.Reading  // the last time that it was
+	fewer time.Time       // since when it is given more Pods, or fewer; zero where it is not
 	works *object.Reading // what it says where that is only that it is at work; nil otherwise
 	since time.Time       // of works
 
@@ -38,14 +39,21 @@ type steady struct {
 
 // says is what it says from now on.
 func (s *steady) says(r object.Reading, now time.Time) {
-	if r.Working && s.shown != nil && !s.shown.Working && !s.shown.Unknown && s.shown.Revision == r.Revision {
+	settling := s.next != nil && s.next.Revision == r.Revision
+	if r.Working && (settling || s.shown != nil && !s.shown.Working && !s.shown.Unknown && s.shown.Revision == r.Revision) {
 		if s.works == nil {
 			s.since = now
 		}
-		s.works, s.next = &r, nil
+		s.works, s.written = &r, now
+		if !settling {
+			s.next = nil
+		}
 		return
 	}
 	s.works = nil
+	if r.Healthy {
+		s.fewer = time.Time{}
+	}
 	if r.Healthy && s.settle > 0 && (s.shown == nil || !s.shown.Healthy || s.shown.Revision != r.Revision) {
 		s.settles(r, now)
 		return
@@ -54,7 +62,13 @@ func (s *steady) says(r object.Reading, now time.Time) {
 	if r.Healthy {
 		s.well = r
 	}
-	r.Changing = r.Changing || s.scales(r)
+	switch scales := !r.Healthy && s.scales(r); {
+	case !scales:
+		s.fewer = time.Time{}
+	case s.fewer.IsZero():
+		s.fewer = now
+	}
+	r.Changing = r.Changing || !s.fewer.IsZero()
 	s.shown = &r
 }
 
@@ -77,8 +91,7 @@ func (s *steady) scales(r object.Reading) bool {
 
 // at is what it is taken to be now, and when that may be something else without its saying so.
 func (s *steady) at(now time.Time) (r *object.Reading, again time.Time) {
-	switch {
-	case s.next != nil:
+	if s.next != nil {
 		end := s.written.Add(s.settle)
 		if most := s.began.Add(mostSettles * s.settle); most.Before(end) {
 			end = most
@@ -87,12 +100,21 @@ func (s *steady) at(now time.Time) (r *object.Reading, again time.Time) {
 			return s.shown, end
 		}
 		s.shown, s.well, s.next = s.next, *s.next, nil
+	}
+	switch {
 	case s.works != nil:
 		if end := s.since.Add(mostWork); now.Before(end) {
 			return s.shown, end
 		}
 		s.works.Changing = false // it was to end by now
 		s.shown, s.works = s.works, nil
+	case !s.fewer.IsZero() && s.shown.Changing:
+		if end := s.fewer.Add(mostWork); now.Before(end) {
+			return s.shown, end
+		}
+		late := *s.shown
+		late.Changing = false
+		s.shown = &late
 	}
 	return s.shown, again
 }

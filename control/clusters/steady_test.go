@@ -117,6 +117,20 @@ func TestAnObjectIsWellWhenNobodyWritesItForTheSettleTime(t *testing.T) {
 	})
 }
 
+// A controller says at each interval that it is at work: that is no reason to wait without end.
+func TestAnObjectSettlesThoughItsControllerIsAtWork(t *testing.T) {
+	working := flux(1, 1, "1", "1", "Unknown")
+	working["status"].(map[string]any)["conditions"].([]any)[0].(map[string]any)["reason"] = "Progressing"
+	observed(t, shop, 10*time.Second, func(w *written) {
+		w.writes(0, flux(1, 1, "1", "1", "True"))
+		for range 6 {
+			w.writes(8*time.Second, working)
+			w.writes(time.Second, flux(1, 1, "1", "1", "True"))
+		}
+		w.tells("50s dev/flux/Kustomization/shop=1 all=1")
+	})
+}
+
 // That a stage is less than it was is told at once, however short that is; that it is as it was, after a pause.
 func TestWhatIsWorseIsToldAtOnce(t *testing.T) {
 	observed(t, shop, 0, func(w *written) {
@@ -161,7 +175,7 @@ func TestACommitIsReadForTheValueThatItHas(t *testing.T) {
 		w.writes(0, at("aa3", "True"))
 		w.writes(500*time.Millisecond, at("aa3", "False")) // before its value is known
 		<-time.After(10 * time.Second)
-		w.tells("13s " + is + "2 unwell (its condition Ready is False: Tested) all=<nil>")
+		w.tells("12.5s "+is+"1 unwell (its condition Ready is False: Tested) all=<nil>", "13s "+is+"2 unwell (its condition Ready is False: Tested) all=<nil>")
 
 		has["aa4"], has["aa5"] = "gone", ""
 		w.writes(0, at("aa4", "True"))
@@ -200,13 +214,20 @@ func TestAnAutoscalerEndsNoSoak(t *testing.T) {
 		<-time.After(10 * time.Second)
 		w.tells("1m12s " + is + " all=1")
 
-		w.writes(0, pods(2, 2, 5, 5, 5, 4)) // one has crashed
-		w.tells("1m21s " + is + " unwell (4 of 5 Pods are available) all=<nil>")
-		w.writes(time.Second, pods(2, 2, 5, 5, 5, 5))
+		w.writes(0, pods(3, 3, 9, 9, 9, 5)) // more are wanted, and do not come
+		<-time.After(3 * time.Minute)
+		w.tells("1m21s "+is+" changing (5 of 9 Pods are available) all=<nil>", "3m21s "+is+" unwell (5 of 9 Pods are available) all=<nil>")
+		w.writes(0, pods(4, 4, 5, 5, 5, 5))
 		<-time.After(10 * time.Second)
 		w.told = nil
-		w.writes(0, pods(3, 2, 5, 5, 5, 5)) // the same image with other variables
-		w.writes(0, pods(3, 3, 5, 6, 1, 5))
-		w.tells("1m32s "+is+" changing (its controller has not looked at it since it was changed: it has seen generation 2 of 3) all=<nil>", "1m32s "+is+" unwell (1 of 5 Pods are of its newest template) all=<nil>")
+
+		w.writes(0, pods(4, 4, 5, 5, 5, 4)) // one has crashed
+		w.tells("4m31s " + is + " unwell (4 of 5 Pods are available) all=<nil>")
+		w.writes(time.Second, pods(4, 4, 5, 5, 5, 5))
+		<-time.After(10 * time.Second)
+		w.told = nil
+		w.writes(0, pods(5, 4, 5, 5, 5, 5)) // the same image with other variables
+		w.writes(0, pods(5, 5, 5, 6, 1, 5))
+		w.tells("4m42s "+is+" changing (its controller has not looked at it since it was changed: it has seen generation 4 of 5) all=<nil>", "4m42s "+is+" unwell (1 of 5 Pods are of its newest template) all=<nil>")
 	})
 }

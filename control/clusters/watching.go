@@ -3,6 +3,7 @@ package clusters
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -12,30 +13,38 @@ import (
 // askAgain is the pause after a commit could not be read.
 const askAgain = 30 * time.Second
 
-// mostCommits is of how many commits a stage keeps the values.
+// mostCommits is the number of commits of which a stage keeps the values.
 const mostCommits = 100
 
-// watching is what the objects of a stage say. Where the revision is the value that a commit has, that
-// is read once for each commit; until it is known, an object is what it was before.
+// watching is what the objects of a stage say. Where the revision is the value that a commit has, each
+// commit is read once. Until it is known, an object runs what it ran before; that it is not well counts
+// at once.
 type watching struct {
 	stage   *Stage
 	changed chan struct{} // something was said; has room for one
-	asking  sync.WaitGroup
+	unread  chan struct{} // a commit is to be read; has room for one
+	reading sync.WaitGroup
 
 	mu     sync.Mutex
 	shown  []steady
 	said   []object.Reading // the last of each object
+	waits  []time.Time      // since when the commit of an object is not known; zero where it is
 	values map[string]value // by commit
 }
 
-// value is what a commit has. It is asked for where it has neither text nor error.
+// value is what a commit has.
 type value struct {
 	text string
 	err  error
+	at   time.Time // when it was read
 }
 
 func newWatching(s *Stage) *watching {
-	w := &watching{stage: s, changed: make(chan struct{}, 1), shown: make([]steady, len(s.Objects)), said: make([]object.Reading, len(s.Objects)), values: map[string]value{}}
+	n := len(s.Objects)
+	w := &watching{
+		stage: s, changed: make(chan struct{}, 1), unread: make(chan struct{}, 1),
+		shown: make([]steady, n), said: make([]object.Reading, n), waits: make([]time.Time, n), values: map[string]value{},
+	}
 	for i := range w.shown {
 		w.shown[i].settle = s.Settle
 	}
@@ -43,78 +52,121 @@ func newWatching(s *Stage) *watching {
 }
 
 // says notes what an object says from now on.
-func (w *watching) says(ctx context.Context, i int, r object.Reading) {
+func (w *watching) says(i int, r object.Reading) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.said[i] = r
-	w.shows(ctx, i)
+	w.show(i)
 }
 
-// shows has an object be what it said last.
-func (w *watching) shows(ctx context.Context, i int) {
-	r := w.said[i]
-	if w.stage.Objects[i].Part == object.Path && r.Revision != "" {
-		commit := r.Revision
+// commit is the commit of which the value is the revision of an object, "" of others.
+func (w *watching) commit(i int) string {
+	if w.stage.Objects[i].Part != object.Path {
+		return ""
+	}
+	return w.said[i].Revision
+}
+
+// show takes an object for what it said last.
+func (w *watching) show(i int) {
+	r, now := w.said[i], time.Now()
+	if commit := w.commit(i); commit != "" {
 		v, known := w.values[commit]
-		switch {
-		case !known:
-			w.ask(ctx, commit)
-			return
-		case v.err != nil:
+		switch before := w.shown[i].shown; {
+		case known && v.err != nil:
 			r = object.Unseen(v.err)
-		case v.text == "":
-			return // it is asked for
-		default:
+		case known:
 			r.Revision = v.text
+		default:
+			signal(w.unread)
+			if w.waits[i].IsZero() {
+				w.waits[i] = now
+			}
+			if r.Healthy || r.Working || before == nil || before.Unknown {
+				signal(w.changed) // it is looked when that ends
+				return
+			}
+			r.Revision = before.Revision
+			w.shown[i].says(r, now)
+			signal(w.changed)
+			return
 		}
 	}
-	w.shown[i].says(r, time.Now())
+	w.waits[i] = time.Time{}
+	w.shown[i].says(r, now)
+	signal(w.changed)
+}
+
+func signal(to chan struct{}) {
 	select {
-	case w.changed <- struct{}{}:
+	case to <- struct{}{}:
 	default:
 	}
 }
 
-// ask has the value of a commit read, again and again while that fails and an object is at it.
-func (w *watching) ask(ctx context.Context, commit string) {
-	if len(w.values) >= mostCommits {
-		clear(w.values) // what is still asked for is asked for again
-	}
-	w.values[commit] = value{}
-	w.asking.Go(func() {
-		for {
-			text, err := w.stage.ValueIn(ctx, commit)
-			if err == nil && !object.IsRevision(text) {
-				err = fmt.Errorf("what commit %.10s has at %s of %s is no text or number that can be a revision", commit, w.stage.Source.Value, w.stage.Source.File)
-			}
-			if ctx.Err() != nil || !w.knows(ctx, commit, value{text, err}) {
-				return
+// read reads the commits of the objects, one after the other, until ctx ends.
+func (w *watching) read(ctx context.Context) {
+	for {
+		commit, again := w.next(time.Now())
+		if commit == "" {
+			var due <-chan time.Time
+			if !again.IsZero() {
+				due = time.After(time.Until(again))
 			}
 			select {
 			case <-ctx.Done():
 				return
-			case <-time.After(askAgain):
+			case <-w.unread:
+			case <-due:
 			}
+			continue
 		}
-	})
+		text, err := w.stage.ValueIn(ctx, commit)
+		if ctx.Err() != nil {
+			return
+		}
+		if err == nil && !object.IsRevision(text) {
+			err = fmt.Errorf("what commit %.10s has at %s of %s is no text or number that can be a revision", commit, w.stage.Source.Value, w.stage.Source.File)
+		}
+		w.knows(commit, value{text, err, time.Now()})
+	}
 }
 
-// knows notes what a commit has, and reports whether it is to be asked for again.
-func (w *watching) knows(ctx context.Context, commit string, v value) (again bool) {
+// next is a commit that is to be read, or else when one is to be read again; zero is never.
+func (w *watching) next(now time.Time) (commit string, again time.Time) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.values[commit] = v
-	at := false
 	for i := range w.said {
-		if w.stage.Objects[i].Part == object.Path && w.said[i].Revision == commit {
-			at = true
-			w.shows(ctx, i)
+		commit := w.commit(i)
+		v, known := w.values[commit]
+		switch {
+		case commit == "" || known && v.err == nil:
+		case !known || !now.Before(v.at.Add(askAgain)):
+			return commit, again
+		default:
+			again = sooner(again, v.at.Add(askAgain))
 		}
 	}
-	if v.err != nil && !at {
-		delete(w.values, commit)
+	return "", again
+}
+
+// knows notes what a commit has.
+func (w *watching) knows(commit string, v value) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if len(w.values) >= mostCommits {
+		for old := range w.values {
+			if !slices.ContainsFunc(w.said, func(r object.Reading) bool { return r.Revision == old }) {
+				delete(w.values, old)
+			}
+		}
 	}
-	return v.err != nil && at
+	w.values[commit] = v
+	for i := range w.said {
+		if w.commit(i) == commit {
+			w.show(i)
+		}
+	}
 }
 
 // at is what the objects are taken to be now, and when that may be something else without their saying
@@ -123,6 +175,13 @@ func (w *watching) at(now time.Time) (all []*object.Reading, again time.Time) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for i := range w.shown {
+		if since := w.waits[i]; !since.IsZero() {
+			if end := since.Add(mostWork); now.Before(end) {
+				again = sooner(again, end)
+			} else {
+				w.shown[i].says(object.Unseen(fmt.Errorf("commit %.10s is not read yet", w.commit(i))), now)
+			}
+		}
 		r, at := w.shown[i].at(now)
 		all, again = append(all, r), sooner(again, at)
 	}

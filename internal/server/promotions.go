@@ -106,10 +106,8 @@ func (s *Server) checkStage(ctx context.Context, stage *definition.Stage) error 
 	if stage.Webhook != nil {
 		paths = append(paths, stage.Webhook.KeyFile)
 	}
-	if stage.PullRequest != nil {
-		for _, file := range stage.PullRequest.SecretFiles() {
-			paths = append(paths, *file.Path)
-		}
+	for _, file := range stage.SecretFiles() {
+		paths = append(paths, *file.Path)
 	}
 	for _, path := range paths {
 		if !filepath.IsLocal(path) {

@@ -101,9 +101,10 @@ func (n *Node) Within(path []string) *Node {
 	return n
 }
 
-// isSwitch reports whether YAML 1.1 reads a text as true or false, and YAML 1.2 as a text.
+// isSwitch reports whether readers of YAML 1.1 read a text as true or false, and those of YAML 1.2 as a text.
+// That version has y and n, too, which its readers take for texts.
 func isSwitch(text string) bool {
-	return slices.Contains([]string{"y", "Y", "yes", "Yes", "YES", "n", "N", "no", "No", "NO", "on", "On", "ON", "off", "Off", "OFF"}, text)
+	return slices.Contains([]string{"yes", "Yes", "YES", "no", "No", "NO", "on", "On", "ON", "off", "Off", "OFF"}, text)
 }
 
 var (

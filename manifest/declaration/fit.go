@@ -1,8 +1,10 @@
 package declaration
 
 import (
+	"maps"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/deployster-go/deployster/internal/yamlfile"
 	"github.com/deployster-go/deployster/schema"
@@ -15,19 +17,40 @@ func (d *Variable) Fit(value any, node *yamlfile.Node) (fitted any, doubts []yam
 	if !d.Valid() {
 		return value, nil
 	}
+	type change struct {
+		path []string
+		was  any
+	}
+	var changes []change
 	for _, broken := range d.mistyped(value) {
-		of := node.Within(broken.Path)
-		text, ok := plain(schema.Within(value, broken.Path), of)
-		if !ok {
-			continue
+		was := schema.Within(value, broken.Path)
+		if text, ok := plain(was, node.Within(broken.Path)); ok {
+			if len(changes) == 0 {
+				value = copied(value)
+			}
+			value = put(value, broken.Path, text)
+			changes = append(changes, change{broken.Path, was})
 		}
-		as := with(value, broken.Path, text)
-		if slices.ContainsFunc(d.mistyped(as), func(o schema.Violation) bool { return slices.Equal(o.Path, broken.Path) }) {
-			continue
-		}
-		value = as
-		if of != nil && of.Lost() != "" {
-			doubts = append(doubts, yamlfile.Problem{Position: of.Position, Path: of.Path(), Message: "is the text " + strconv.Quote(text) + ", as it is declared, and a number for others that read the file: put it in quotes"})
+	}
+	if len(changes) == 0 {
+		return value, nil
+	}
+	still := map[string]bool{}
+	for _, broken := range d.mistyped(value) {
+		still[strings.Join(broken.Path, "\x00")] = true
+	}
+	secrets := d.Secrets(value)
+	for _, c := range changes {
+		n := node.Within(c.path)
+		switch {
+		case still[strings.Join(c.path, "\x00")]:
+			value = put(value, c.path, c.was)
+		case n != nil && n.Lost() != "":
+			text := "the text " + strconv.Quote(n.Value)
+			if slices.ContainsFunc(secrets, func(of []string) bool { return len(of) <= len(c.path) && slices.Equal(of, c.path[:len(of)]) }) {
+				text = "a text"
+			}
+			doubts = append(doubts, yamlfile.Problem{Position: n.Position, Path: n.Path(), Message: "is " + text + ", as it is declared, and a number for others that read the file: put it in quotes"})
 		}
 	}
 	return value, doubts
@@ -59,25 +82,37 @@ func plain(value any, node *yamlfile.Node) (string, bool) {
 	return "", false
 }
 
-// with is a value that has another one at a path. It changes nothing.
-func with(value any, path []string, to any) any {
+// copied is a value whose mappings and lists are copies.
+func copied(value any) any {
+	switch whole := value.(type) {
+	case map[string]any:
+		out := maps.Clone(whole)
+		for name, member := range out {
+			out[name] = copied(member)
+		}
+		return out
+	case []any:
+		out := slices.Clone(whole)
+		for i, member := range out {
+			out[i] = copied(member)
+		}
+		return out
+	}
+	return value
+}
+
+// put changes a part of a value, and returns the value.
+func put(value any, path []string, to any) any {
 	if len(path) == 0 {
 		return to
 	}
 	switch whole := value.(type) {
 	case map[string]any:
-		out := make(map[string]any, len(whole))
-		for name, member := range whole {
-			out[name] = member
-		}
-		out[path[0]] = with(whole[path[0]], path[1:], to)
-		return out
+		whole[path[0]] = put(whole[path[0]], path[1:], to)
 	case []any:
-		out := slices.Clone(whole)
-		if i, err := strconv.Atoi(path[0]); err == nil && i < len(out) {
-			out[i] = with(out[i], path[1:], to)
+		if i, err := strconv.Atoi(path[0]); err == nil && 0 <= i && i < len(whole) {
+			whole[i] = put(whole[i], path[1:], to)
 		}
-		return out
 	}
 	return value
 }

@@ -178,7 +178,8 @@ func (v *variables) loses(a Assignment) (lost bool) {
 		return false
 	}
 	for _, n := range a.node.Scalars() {
-		if why := n.Lost(); why != "" {
+		if why := n.Lost(); why != "" { // it may be a secret that nobody declares as one
+			why = "readers of YAML disagree about its value, or its text is lost: put it in quotes for the text, or write a number as it is printed"
 			v.found.Add(manifest.Problem{Position: n.Position, Path: n.Path(), Message: why})
 			v.failed[a.Name], lost = true, true
 		}

@@ -74,7 +74,9 @@ func (s *State) applySighting(stage string, e deploylog.Event, p Payload) {
 		k.unknown = e.CreatedAt
 	}
 	if now.Health != Whole {
-		k.broken = k.broken || now.Health == Partly && !k.changing()
+		i := s.definition.Index(stage)
+		objects := i >= 0 && len(s.definition.Stages[i].Objects) > 0
+		k.broken = k.broken || !objects || now.Health == Partly && !k.changing()
 		return
 	}
 	if k.broken || k.whole != now.Revision || slices.ContainsFunc(k.members, func(host string) bool { return !slices.Contains(k.joined, host) }) {

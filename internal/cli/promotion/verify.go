@@ -55,11 +55,9 @@ func placeFiles(a *app.App, d *definition.Definition, file string) error {
 				return err
 			}
 		}
-		if stage.PullRequest != nil {
-			for _, file := range stage.PullRequest.SecretFiles() {
-				if err := place(stage, "pull_request."+file.Key, file.Path); err != nil {
-					return err
-				}
+		for _, file := range stage.SecretFiles() {
+			if err := place(stage, file.Key, file.Path); err != nil {
+				return err
 			}
 		}
 	}

@@ -121,3 +121,15 @@ func TestStagesInOneRepositoryAreWarnedOf(t *testing.T) {
 	assert.Empty(t, read("", "https://git.example/acme/other"))
 	assert.Empty(t, read(", part: path", "https://git.example/acme/fleet"))
 }
+
+// What the revision of objects means says the file of their source: another one makes the stage another one.
+func TestAnotherSourceIsAnotherStage(t *testing.T) {
+	of := func(part object.Part, value, token string) string {
+		s := definition.Stage{Environment: "objects:shop/prod", Objects: []object.Object{{Cluster: "c", Kind: "Kustomization", Namespace: "n", Name: "a", Part: part}}}
+		s.Source = &definition.PullRequest{Repository: "https://git.example/acme/fleet.git", File: "prod.yaml", Value: value, TokenFile: token}
+		return s.Identity()
+	}
+	assert.NotEqual(t, of(object.Path, "shop", ""), of(object.Path, "api", ""))
+	assert.Equal(t, of(object.Path, "shop", ""), of(object.Path, "shop", "secrets/token"))
+	assert.Equal(t, of(object.All, "shop", ""), of(object.All, "api", ""))
+}

@@ -39,6 +39,21 @@ func (s *Stage) ReadsSource() *PullRequest {
 	return s.PullRequest
 }
 
+// SecretFiles are those of where the stage proposes, and of where its objects are declared; the keys are
+// those of the stage.
+func (s *Stage) SecretFiles() (all []SecretFile) {
+	for key, of := range map[string]*PullRequest{"pull_request.": s.PullRequest, "source.": s.Source} {
+		if of == nil {
+			continue
+		}
+		for _, f := range of.SecretFiles() {
+			f.Key = key + f.Key
+			all = append(all, f)
+		}
+	}
+	return all
+}
+
 // needsSource refuses objects whose revision is a value that nothing says where to read.
 func (p *parser) needsSource(n *yamlfile.Node, fields map[string]*yamlfile.Node, s *Stage) {
 	reads := slices.ContainsFunc(s.Objects, func(o object.Object) bool { return o.Part == object.Path })

@@ -13,6 +13,7 @@ import (
 	"github.com/deployster-go/deployster/internal/budget"
 	"github.com/deployster-go/deployster/internal/pattern"
 	"github.com/deployster-go/deployster/internal/phrase"
+	"github.com/deployster-go/deployster/internal/pullrequest/address"
 	"github.com/deployster-go/deployster/internal/yamlfile"
 )
 
@@ -66,6 +67,9 @@ func (s *Stage) Identity() string {
 		of = targets
 	case len(s.Objects) > 0:
 		of = s.Objects
+		if source := s.ReadsSource(); source != nil { // their revision is a value there
+			of = []any{s.Objects, address.Canonical(source.Repository), source.Values()}
+		}
 	default:
 		return s.Environment
 	}
