@@ -1,6 +1,7 @@
 package pages
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"maps"
@@ -55,11 +56,8 @@ func (p *Pages) known(r *http.Request, events bool) (k *known, release func(), e
 	until := int64(0)
 	if k.past {
 		until = at
-		select {
-		case p.past <- struct{}{}:
-			release = sync.OnceFunc(func() { <-p.past })
-		case <-ctx.Done():
-			return nil, nil, ctx.Err()
+		if release, err = p.enterPast(ctx); err != nil {
+			return nil, nil, err
 		}
 		k.pipelines, k.environments, k.builds = query.NewPipelines(p.Log, p.Now), query.NewEnvironments(p.Log, p.Now), query.NewBuilds(p.Log, p.Now)
 		k.promotions = promotions.NewReader(p.Log, p.Now)
@@ -73,6 +71,17 @@ func (p *Pages) known(r *http.Request, events bool) (k *known, release func(), e
 		k.head = min(k.pipelines.Head(), k.environments.Head(), k.builds.Head(), k.promotions.Head())
 	}
 	return k, release, nil
+}
+
+// enterPast waits until a request may fold the past, which few do at once, and returns what
+// lets the next one do so.
+func (p *Pages) enterPast(ctx context.Context) (release func(), err error) {
+	select {
+	case p.past <- struct{}{}:
+		return sync.OnceFunc(func() { <-p.past }), nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
 }
 
 // number is one that a page is asked with; 0 is none.

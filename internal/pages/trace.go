@@ -34,7 +34,11 @@ func (p *Pages) trace(r *http.Request, k *known) (page, error) {
 	body := traceBody{Revision: values.Get("revision"), Pipeline: values.Get("pipeline")}
 	shown := page{Title: "Trace of a revision", Tab: "overview"}
 	if body.Revision != "" {
-		var err error
+		release, err := p.enterPast(r.Context()) // it reads the whole log, as pages of the past do
+		if err != nil {
+			return page{}, err
+		}
+		defer release()
 		body.Traces, err = query.TraceRevision(r.Context(), p.Log, body.Revision, body.Pipeline, k.at, p.Now())
 		if err != nil && !errors.Is(err, query.ErrNotFound) {
 			return page{}, err
