@@ -30,7 +30,7 @@ func (s *State) closing() (all []deploylog.Target) {
 // endEvents are the events that end a deployment, or ask for its end where closing stages come
 // first. Asked again, it ends at once.
 func (s *State) endEvent(d *deployment.Deployment, as deployment.Status, name string, p record.Payload) deploylog.Event {
-	if d.End == nil && d.FailedAt(s.layout) == deployment.None && d.AwaitsClosing(s.layout, as, deployment.None) {
+	if d.End == nil && d.AwaitsClosing(s.layout, as, d.BrokenAt(s.layout)) {
 		name, p.Ends = record.EndRequested, string(as)
 	}
 	return d.Event(s.target, name, p)

@@ -114,6 +114,42 @@ func TestACanceledRevisionClosesFirstUnlessItIsCanceledAgain(t *testing.T) {
 	w.mayDo()
 }
 
+func TestARevisionThatFailedClosesUnlessItIsCanceledTwice(t *testing.T) {
+	failed := func() *tale {
+		w := newClosed(t, true)
+		w.fails["stage/p/b "+record.StageApplied] = "disk full"
+		w.until("1", stageOf("b"), record.StageFailed)
+		clear(w.fails)
+		w.do(Cancel{Revision: "1", By: "ann", Reason: "it is known"})
+		w.wantEnded("1", deployment.Running, "", "")
+		w.mayDo("1 stage-started stage/ticket")
+		return w
+	}
+	w := failed()
+	w.until("1", stageOf("ticket"), record.StageStarted)
+	assert.Equal(t, step.Outcome{Status: "cancelled", Stage: "b", Cause: "it is known"}, w.outcome("ticket"))
+	w.idle()
+	w.wantEnded("1", deployment.Cancelled, "ann", "it is known")
+	assert.True(t, w.did("1", "ticket") && w.did("1", "clean"))
+
+	w = failed()
+	w.do(Cancel{Revision: "1", By: "bob", Reason: "at once"})
+	w.wantEnded("1", deployment.Cancelled, "bob", "at once")
+	w.mayDo()
+}
+
+func TestTheFirstCancelWhileStagesThatAlwaysRunAreAtWorkEndsNothing(t *testing.T) {
+	w := newClosed(t, true)
+	w.fails["stage/p/b "+record.StageApplied] = "disk full"
+	w.until("1", stageOf("clean"), record.StageStarted)
+	clear(w.fails)
+	w.do(Cancel{Revision: "1", By: "ann"})
+	w.mayDo("1 stage-manifest-applied stage/clean")
+	w.idle()
+	w.wantEnded("1", deployment.Cancelled, "ann", "")
+	assert.True(t, w.did("1", "clean"))
+}
+
 func TestARevisionThatBeganNothingHasNothingToClose(t *testing.T) {
 	w := newClosed(t, false)
 	w.release("2")

@@ -21,19 +21,29 @@ func (d *Deployment) FailedAt(l *Layout) int {
 	return slices.IndexFunc(l.Stages, func(s StageLayout) bool { return d.Marks[s.Target].Has(record.StageFailed) })
 }
 
+// BrokenAt returns the index of the first stage that failed and is no closing one, or None.
+// Closing stages are not why a deployment ends.
+func (d *Deployment) BrokenAt(l *Layout) int {
+	return slices.IndexFunc(l.Stages, func(s StageLayout) bool { return !s.Closing() && d.Marks[s.Target].Has(record.StageFailed) })
+}
+
 // HasBegun reports whether the deployment has begun a stage.
 func (d *Deployment) HasBegun() bool {
 	return slices.ContainsFunc(d.Stages, func(run stageRun) bool { return run.Begun })
 }
 
 // Closes reports whether a stage is one that runs when the deployment ends so. A failure counts
-// for the stages after it; failed is the stage that fails, or None of a failure in no stage.
+// for the stages after it, also if the deployment is then canceled; failed is the stage that fails,
+// or None of a failure in no stage.
 func (d *Deployment) Closes(l *Layout, i int, as Status, failed int) bool {
 	stage := &l.Stages[i]
 	if !stage.Closing() || d.Only() != "" || !d.HasBegun() {
 		return false
 	}
-	return stage.When == definition.Always || as == Failed && (failed == None || slices.Contains(stage.Ancestors, failed))
+	if stage.When == definition.Always {
+		return true
+	}
+	return failed == None && as == Failed || failed != None && slices.Contains(stage.Ancestors, failed)
 }
 
 // HasClosed reports whether a closing stage has ended.

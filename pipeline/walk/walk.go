@@ -296,11 +296,7 @@ func (w *Walk) asked() bool {
 		end.Event = record.PipelineFailed
 	}
 	end.Cause, end.By, end.SupersededBy = w.Deployment.End.Cause, w.Deployment.End.By, w.Deployment.End.SupersededBy
-	failed := w.Deployment.FailedAt(w.Layout)
-	if failed != deployment.None && w.Layout.Stages[failed].Closing() {
-		failed = deployment.None // that is not why it ends
-	}
-	return w.close(end, w.Deployment.End.As, failed)
+	return w.close(end, w.Deployment.End.As, w.Deployment.BrokenAt(w.Layout))
 }
 
 // close yields what the closing stages have to do, and then the end of the deployment.
@@ -357,13 +353,10 @@ func (w *Walk) ClosesAfter(i int, as deployment.Status, failed int) int {
 
 // Ending returns how a deployment is about to end otherwise than well, if it is.
 func (w *Walk) Ending() (as deployment.Status, failed int, is bool) {
-	failed = w.Deployment.FailedAt(w.Layout)
 	if w.Deployment.End != nil {
-		if failed != deployment.None && w.Layout.Stages[failed].Closing() {
-			failed = deployment.None
-		}
-		return w.Deployment.End.As, failed, true
+		return w.Deployment.End.As, w.Deployment.BrokenAt(w.Layout), true
 	}
+	failed = w.Deployment.FailedAt(w.Layout)
 	return deployment.Failed, failed, failed != deployment.None
 }
 
