@@ -150,6 +150,19 @@ func TestTheFirstCancelWhileStagesThatAlwaysRunAreAtWorkEndsNothing(t *testing.T
 	assert.True(t, w.did("1", "clean"))
 }
 
+func TestAStageThatRunsInAnyCaseIsNotDoneAgain(t *testing.T) {
+	w := newTale(t, closed(), nil)
+	w.do(Release{Revision: "1", ID: w.id(), Carries: record.Files{"a.yaml": "1", "b.yaml": "1", "ticket.yaml": "1", "clean.yaml": "1"}})
+	w.until("1", stageOf("approve"), record.StageStarted)
+	w.do(Approve{Revision: "1", Stage: "approve"})
+	w.fails["stage/p/b "+record.StageApplied] = "disk full"
+	w.idle()
+	require.True(t, w.did("1", "clean"))
+	w.says(w.refused(Rerun{Stage: "clean", Revision: "1", ID: "again"}, NothingToRerun), "stage clean cannot be done again: it has when: always, and runs only at the end of a revision, whose outcome it is told")
+	w.says(w.refused(Rerun{Stage: "ticket", Revision: "1", ID: "again"}, NothingToRerun), "stage ticket cannot be done again: it has when: failed, and runs")
+	w.says(w.refused(Repair{Stage: "clean", ID: "again"}, NothingToRepair), "it is a run stage; it has when: always, and runs at the end of each attempt of a revision")
+}
+
 func TestARevisionThatBeganNothingHasNothingToClose(t *testing.T) {
 	w := newClosed(t, false)
 	w.release("2")

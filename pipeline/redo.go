@@ -99,7 +99,9 @@ func (c Repair) propose(s *State) ([]deploylog.Event, error) {
 	r := s.revisions[of]
 	if stage.Deploy == nil {
 		remedy := fmt.Sprintf("deployster pipeline rerun %s %s %s does it again", s.name, stage.Name, r.Revision)
-		if stage.Environment != "" {
+		if stage.Closing() {
+			remedy = "it has when: " + string(stage.When) + ", and runs at the end of each attempt of a revision"
+		} else if stage.Environment != "" {
 			remedy = "environment " + stage.Environment + " goes on with hosts that failed by itself (deployster env status " + stage.Environment + ")"
 		}
 		return nil, refusal.New(NothingToRepair, "stage %s has no hosts that could be repaired: it is a %s stage; %s", stage.Name, stage.Kind(), remedy)
@@ -153,6 +155,9 @@ func (c Rerun) propose(s *State) ([]deploylog.Event, error) {
 	}
 	if stage.WaitsForOthers() {
 		return nil, refusal.New(NothingToRerun, "stage %s cannot be done again: nothing is done there, it is a %s stage", stage.Name, stage.Kind())
+	}
+	if stage.Closing() {
+		return nil, refusal.New(NothingToRerun, "stage %s cannot be done again: it has when: %s, and runs only at the end of a revision, whose outcome it is told", stage.Name, stage.When)
 	}
 	if i, enters := s.enters(stage, c.Revision); enters {
 		return s.enter(stage, i, c)
