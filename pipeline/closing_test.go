@@ -187,6 +187,23 @@ func TestARejectedRevisionOpensATicketOnlyBehindItsStage(t *testing.T) {
 	assert.False(t, w.happened("1", stageOf("early"), record.StageStarted), "stage a has not failed")
 }
 
+func TestARevisionThatFailsAtAStageThatItHasNotBegunNamesIt(t *testing.T) {
+	d := closed()
+	d.Batches = nil
+	d.Stages = append(d.Stages, definition.Stage{Name: "build", After: []string{"a"}, Build: &definition.Build{Artifacts: []string{"x86"}}},
+		closing("early", definition.WhenFailed, "a"), closing("unbuilt", definition.WhenFailed, "build"))
+	w := newTale(t, d, nil)
+	w.release("1")
+	w.until("1", stageOf("a"), record.StageStarted)
+	w.do(FailArtifact{Revision: "1", Kind: "x86", By: "ci"})
+	w.until("1", stageOf("unbuilt"), record.StageStarted)
+	const cause = "stage build failed: artifact x86 was not built, as ci reports"
+	assert.Equal(t, step.Outcome{Status: "failed", Stage: "build", Cause: cause}, w.outcome("unbuilt"))
+	w.idle()
+	w.wantEnded("1", deployment.Failed, "", cause)
+	assert.False(t, w.happened("1", stageOf("early"), record.StageStarted) || w.happened("1", stageOf("ticket"), record.StageStarted), "stage build is not before them")
+}
+
 func TestAClosingStageThatFailsFailsTheRevisionAndKeepsNobodyOut(t *testing.T) {
 	w := newClosed(t, true)
 	w.fails["stage/p/clean "+record.StageApplied] = "busy"

@@ -54,7 +54,7 @@ func (s *State) failsAt(d *deployment.Deployment, stage *deployment.StageLayout,
 	case len(events) > 0:
 		return events // the end follows from the failure of the stage
 	default:
-		p.Ends = string(deployment.Failed)
+		p.Ends, p.FailedAt = string(deployment.Failed), stage.Target
 		return append(events, d.Event(s.target, record.EndRequested, p))
 	}
 }

@@ -196,7 +196,7 @@ func (s *State) applyPipeline(e deploylog.Event) {
 // requestEnd notes how a deployment is to end once its stages for any case have run.
 func (s *State) requestEnd(e deploylog.Event) {
 	if d, p := s.byID[e.Deployment], record.Read(e.Data); d != nil && d.Status == deployment.Running {
-		d.End = &deployment.End{As: deployment.Status(p.Ends), By: p.By, Cause: record.Cause(e), SupersededBy: p.SupersededBy, Seq: e.Seq}
+		d.End = &deployment.End{As: deployment.Status(p.Ends), By: p.By, Cause: record.Cause(e), FailedAt: p.FailedAt, SupersededBy: p.SupersededBy, Seq: e.Seq}
 	}
 }
 

@@ -3,6 +3,7 @@ package deployment
 import (
 	"slices"
 
+	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/pipeline/definition"
 	"github.com/deployster-go/deployster/pipeline/record"
 )
@@ -12,8 +13,9 @@ type End struct {
 	As           Status
 	By           string
 	Cause        string
-	SupersededBy string // revision
-	Seq          int64  // of the event
+	FailedAt     deploylog.Target // the stage for which it fails without having begun it; "" is none
+	SupersededBy string           // revision
+	Seq          int64            // of the event
 }
 
 // FailedAt returns the index of the first stage that failed, or None.
@@ -21,9 +23,14 @@ func (d *Deployment) FailedAt(l *Layout) int {
 	return slices.IndexFunc(l.Stages, func(s StageLayout) bool { return d.Marks[s.Target].Has(record.StageFailed) })
 }
 
-// BrokenAt returns the index of the first stage that failed and is no closing one, or None.
-// Closing stages are not why a deployment ends.
+// BrokenAt returns the index of the stage for which the end was requested, otherwise of the first
+// one that failed, or None. It is no closing stage: those are not why a deployment ends.
 func (d *Deployment) BrokenAt(l *Layout) int {
+	if d.End != nil {
+		if i, ok := l.StageAt[d.End.FailedAt]; ok {
+			return i
+		}
+	}
 	return slices.IndexFunc(l.Stages, func(s StageLayout) bool { return !s.Closing() && d.Marks[s.Target].Has(record.StageFailed) })
 }
 

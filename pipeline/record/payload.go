@@ -27,6 +27,7 @@ type Payload struct {
 	Carries      Files                  `json:"carries,omitzero"`          // of a revision, or of what a definition brings to those under way
 	Adopt        []string               `json:"adopt,omitempty"`           // revisions under way that take what a definition changes
 	Ends         string                 `json:"ends,omitempty"`            // how a deployment is to end: its status then
+	FailedAt     deploylog.Target       `json:"failed_at,omitempty"`       // the stage for which a deployment is to end as failed, if that has no failure of its own
 	Skipped      []string               `json:"skipped,omitempty"`         // steps that the end of a place came without
 	Nothing      bool                   `json:"nothing_applied,omitempty"` // it came without any
 	Inventory    string                 `json:"inventory,omitempty"`       // that the queries of a definition are over
