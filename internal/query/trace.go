@@ -316,17 +316,8 @@ func (t *Traces) applyPromotion(name string, p *traced, stage string, e deploylo
 	switch e.Name {
 	case promotion.RunStarted, promotion.StageStarted:
 		of := p.revision(name, e, true)
-		from := data.From
-		if from == "" && len(p.stages) > 0 {
-			from = p.stages[0]
-		}
-		if came, known := t.times[data.Came]; known && from != stage {
-			if s := of.stage(from); s.Seen.IsZero() || p.returned(of, from, came) {
-				p.arrive(of, from, came, data.Came)
-			}
-			if came.Before(of.Released) {
-				of.Released = came
-			}
+		if came, known := t.times[data.Came]; known {
+			p.takeFrom(of, data, stage, came)
 		}
 		if e.Name == promotion.RunStarted {
 			return
@@ -367,6 +358,23 @@ func (t *Traces) applyPromotion(name string, p *traced, stage string, e deploylo
 		return
 	}
 	s.Event = max(s.Event, e.Seq)
+}
+
+// takeFrom notes when a revision came to the stage from which it is promoted to another one.
+func (p *traced) takeFrom(of *Trace, data promotion.Payload, to string, came time.Time) {
+	from := data.From
+	if from == "" && len(p.stages) > 0 {
+		from = p.stages[0]
+	}
+	if from == to {
+		return
+	}
+	if s := of.stage(from); s.Seen.IsZero() || p.returned(of, from, came) {
+		p.arrive(of, from, came, data.Came)
+	}
+	if came.Before(of.Released) {
+		of.Released = came
+	}
 }
 
 // observed notes that all hosts or objects of a stage were seen to run one revision.
