@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/deployster-go/deployster/deploylog"
+	"github.com/deployster-go/deployster/internal/budget"
 	"github.com/deployster-go/deployster/pipeline/definition"
 	"github.com/deployster-go/deployster/pipeline/record"
 	"github.com/deployster-go/deployster/pipeline/step"
@@ -83,6 +84,35 @@ func BenchmarkSteps(b *testing.B) {
 				b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(steps), "ns/step")
 			})
 		}
+	}
+}
+
+// All hosts but one wait for that one; the cost of a host must not depend on how many there are.
+func BenchmarkExplainFlight(b *testing.B) {
+	for _, hosts := range []int{1_000, 10_000} {
+		b.Run(fmt.Sprintf("hosts=%d", hosts), func(b *testing.B) {
+			s, seq := wide(hosts)
+			d := cloneDefinition(s.definition)
+			d.Stages[0].Deploy.HostGroups[0].MaxInFlight = &budget.Budget{Count: 1}
+			carry(s, seq, Define{Definition: d, ID: "d2"})
+			carry(s, seq, Release{Revision: "r", ID: "id"})
+			for range 4 {
+				for step := range s.Decide(noon, Can{}) {
+					events, err := step.Completed(nil)
+					if err != nil {
+						b.Fatal(err)
+					}
+					applyAll(s, seq, events)
+					break
+				}
+			}
+			for b.Loop() {
+				if n := len(s.Explain(s.target)); n < hosts {
+					b.Fatalf("%d reasons of %d hosts", n, hosts)
+				}
+			}
+			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*hosts), "ns/host")
+		})
 	}
 }
 

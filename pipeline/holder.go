@@ -3,6 +3,7 @@ package pipeline
 import (
 	"slices"
 
+	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/pipeline/deployment"
 	"github.com/deployster-go/deployster/pipeline/reason"
 )
@@ -37,6 +38,11 @@ type holders struct {
 
 // link adds to the reasons that name another revision, stage or host what that waits for.
 func (h holders) link(shown func(deployment.Place) bool) {
+	type flight struct {
+		deployment string
+		by         deploylog.Target
+	}
+	flights := map[flight]*reason.Reason{} // a whole group may wait for one host: that is looked for once
 	for i := range h.all {
 		p := &h.all[i]
 		if p.disposition != blocked {
@@ -50,7 +56,18 @@ func (h holders) link(shown func(deployment.Place) bool) {
 				r.Root = h.root(r.Deployment, at, nil)
 			}
 		case reason.AwaitsFlight:
-			r.Root = h.rootAt(r.Deployment, func(o pendingEntry) bool { return r.By != "" && o.target == r.By }, nil)
+			if r.By == "" {
+				continue
+			}
+			root, known := flights[flight{r.Deployment, r.By}]
+			if !known {
+				root = h.rootAt(r.Deployment, func(o pendingEntry) bool { return o.target == r.By }, nil)
+				flights[flight{r.Deployment, r.By}] = root
+			}
+			if root != nil {
+				own := *root
+				r.Root = &own
+			}
 		case reason.AwaitsFix:
 			if d := h.s.byID[r.HeldBy]; d != nil && d.Status == deployment.Running && d.FailedAt(h.s.layout) == deployment.None {
 				r.Root = h.root(d.ID, h.s.layout.StageAt[r.By], nil)
