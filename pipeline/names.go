@@ -1,11 +1,14 @@
 package pipeline
 
 import (
+	"bytes"
+	"encoding/json"
 	"strings"
 
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/internal/refusal"
 	"github.com/deployster-go/deployster/pipeline/definition"
+	"github.com/deployster-go/deployster/pipeline/reason"
 	"github.com/deployster-go/deployster/pipeline/record"
 )
 
@@ -81,4 +84,59 @@ func (s *State) whole(t deploylog.Target) (target deploylog.Target, others []str
 		return deploylog.Target(others[0]), nil
 	}
 	return t, others
+}
+
+// Bound is the inventory over which the queries of the definition are: by its name, or by
+// the path of its file where it has none. "" is any, of a pipeline that selects no hosts, or
+// that a former version defined.
+func (s *State) Bound() string { return s.inventory }
+
+// OtherThan is why who has another inventory leaves the pipeline alone; nil where it is the
+// one that the pipeline is bound to. Hosts of one inventory are not those of another, also
+// where they have the same names.
+func (s *State) OtherThan(inventory string) *reason.Reason {
+	if s.inventory == "" || s.inventory == inventory {
+		return nil
+	}
+	return &reason.Reason{Code: reason.OtherInventory, Target: s.target, Event: record.MembersChanged, Name: s.inventory, Cause: inventory, By: s.target, ByEvent: record.PipelineDefined, Seq: s.defined}
+}
+
+// Place is where something of a pipeline is deployed: the pipeline itself, a
+// stage, a host group or a host.
+type Place struct {
+	Target deploylog.Target `json:"target"`
+	Stage  string           `json:"stage,omitempty"`
+	Group  string           `json:"host_group,omitempty"`
+	Host   string           `json:"host,omitempty"`
+	After  []string         `json:"after,omitempty"` // of a stage: those it comes directly after
+}
+
+// Places are all places of the current definition, each before those in it.
+func (s *State) Places() []Place {
+	places := []Place{{Target: s.target}}
+	if s.currentLayout() == nil {
+		return places
+	}
+	for i := range s.layout.Stages {
+		stage := &s.layout.Stages[i]
+		places = append(places, Place{Target: stage.Target, Stage: stage.Name, After: stage.After})
+		for g := range stage.Groups {
+			group := &stage.Groups[g]
+			places = append(places, Place{Target: group.Target, Stage: stage.Name, Group: group.Name})
+			for h := range group.Hosts {
+				places = append(places, Place{Target: group.Hosts[h].Target, Stage: stage.Name, Group: group.Name, Host: group.Hosts[h].Name})
+			}
+		}
+	}
+	return places
+}
+
+// Defines reports whether a definition is the current one.
+func (s *State) Defines(d *definition.Definition) bool {
+	if s.definition == nil {
+		return false
+	}
+	other, err := json.Marshal(d)
+	own, errOwn := json.Marshal(s.definition)
+	return err == nil && errOwn == nil && bytes.Equal(own, other)
 }

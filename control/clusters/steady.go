@@ -39,15 +39,7 @@ type steady struct {
 
 // says is what it says from now on.
 func (s *steady) says(r object.Reading, now time.Time) {
-	settling := s.next != nil && s.next.Revision == r.Revision
-	if r.Working && (settling || s.shown != nil && !s.shown.Working && !s.shown.Unknown && s.shown.Revision == r.Revision) {
-		if s.works == nil {
-			s.since = now
-		}
-		s.works, s.written = &r, now
-		if !settling {
-			s.next = nil
-		}
+	if r.Working && s.worksOn(r, now) {
 		return
 	}
 	s.works = nil
@@ -70,6 +62,22 @@ func (s *steady) says(r object.Reading, now time.Time) {
 	}
 	r.Changing = r.Changing || !s.fewer.IsZero()
 	s.shown = &r
+}
+
+// worksOn notes that its controller says that it is at work; false is that this is news.
+func (s *steady) worksOn(r object.Reading, now time.Time) bool {
+	settling := s.next != nil && s.next.Revision == r.Revision
+	if !settling && (s.shown == nil || s.shown.Working || s.shown.Unknown || s.shown.Revision != r.Revision) {
+		return false
+	}
+	if s.works == nil {
+		s.since = now
+	}
+	s.works, s.written = &r, now
+	if !settling {
+		s.next = nil
+	}
+	return true
 }
 
 // settles notes that it says that it is well, which does not count yet.
