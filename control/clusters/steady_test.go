@@ -3,6 +3,7 @@ package clusters_test
 import (
 	"context"
 	"errors"
+	"maps"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -73,12 +74,15 @@ func observedStage(t *testing.T, of clusters.Stage, test func(w *written)) {
 }
 
 // tells wants the stage to have been told to run this since the last time, and nothing else.
-func (w *written) tells(want ...string) {
+func (w *written) tells(want ...string) { assert.Equal(w, want, w.forgets()) }
+
+// forgets returns what the stage was told to run, and begins anew.
+func (w *written) forgets() (told []string) {
 	synctest.Wait()
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	assert.Equal(w, want, w.told)
-	w.told = nil
+	told, w.told = w.told, nil
+	return told
 }
 
 var shop = object.Object{Cluster: "dev", Kind: "Kustomization", Namespace: "flux", Name: "shop"}
@@ -155,13 +159,21 @@ func TestACommitIsReadForTheValueThatItHas(t *testing.T) {
 	of := shop
 	of.Part = object.Path
 	stage := clusters.Stage{Objects: []object.Object{of}, Source: &definition.PullRequest{File: "dev.yaml", Value: "tag"}}
+	var mu sync.Mutex
 	stage.ValueIn = func(_ context.Context, commit string) (string, error) {
-		asked = append(asked, commit)
 		<-time.After(time.Second)
+		mu.Lock()
+		defer mu.Unlock()
+		asked = append(asked, commit)
 		if has[commit] == "gone" {
 			return "", errors.New("connection refused")
 		}
 		return has[commit], nil
+	}
+	commits := func(some map[string]string) {
+		mu.Lock()
+		defer mu.Unlock()
+		maps.Copy(has, some)
 	}
 	at := func(commit, ready string) map[string]any {
 		return flux(1, 1, "main@sha1:"+commit, "main@sha1:"+commit, ready)
@@ -177,16 +189,18 @@ func TestACommitIsReadForTheValueThatItHas(t *testing.T) {
 		<-time.After(10 * time.Second)
 		w.tells("12.5s "+is+"1 unwell (its condition Ready is False: Tested) all=<nil>", "13s "+is+"2 unwell (its condition Ready is False: Tested) all=<nil>")
 
-		has["aa4"], has["aa5"] = "gone", ""
+		commits(map[string]string{"aa4": "gone", "aa5": ""})
 		w.writes(0, at("aa4", "True"))
 		<-time.After(5 * time.Second)
 		w.tells("23.5s " + is + "? (connection refused) all=<nil>")
-		has["aa4"] = "3"
+		commits(map[string]string{"aa4": "3"})
 		<-time.After(time.Minute)
 		w.tells("54.5s " + is + "3 all=3")
 		w.writes(0, at("aa5", "True"))
 		<-time.After(5 * time.Second)
 		w.tells("1m28.5s " + is + "? (what commit aa5 has at tag of dev.yaml is no text or number that can be a revision) all=<nil>")
+		mu.Lock()
+		defer mu.Unlock()
 		assert.Equal(t, []string{"aa1", "aa2", "aa3", "aa4", "aa4", "aa5"}, asked)
 	})
 }
@@ -219,13 +233,13 @@ func TestAnAutoscalerEndsNoSoak(t *testing.T) {
 		w.tells("1m21s "+is+" changing (5 of 9 Pods are available) all=<nil>", "3m21s "+is+" unwell (5 of 9 Pods are available) all=<nil>")
 		w.writes(0, pods(4, 4, 5, 5, 5, 5))
 		<-time.After(10 * time.Second)
-		w.told = nil
+		w.forgets()
 
 		w.writes(0, pods(4, 4, 5, 5, 5, 4)) // one has crashed
 		w.tells("4m31s " + is + " unwell (4 of 5 Pods are available) all=<nil>")
 		w.writes(time.Second, pods(4, 4, 5, 5, 5, 5))
 		<-time.After(10 * time.Second)
-		w.told = nil
+		w.forgets()
 		w.writes(0, pods(5, 4, 5, 5, 5, 5)) // the same image with other variables
 		w.writes(0, pods(5, 5, 5, 6, 1, 5))
 		w.tells("4m42s "+is+" changing (its controller has not looked at it since it was changed: it has seen generation 4 of 5) all=<nil>", "4m42s "+is+" unwell (1 of 5 Pods are of its newest template) all=<nil>")
