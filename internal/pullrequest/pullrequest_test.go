@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -216,13 +217,13 @@ func TestWhereverAProcessDiesThereIsOnePullRequest(t *testing.T) {
 		for _, revision := range []string{"2", "3"} { // opened, and updated
 			for n := 0; ; n++ {
 				for _, reaches := range []bool{false, true} {
-					left := n
+					var asked atomic.Int64
 					w.forge.Before(func(to http.ResponseWriter, r *http.Request) bool {
-						left--
-						if left >= 0 {
+						request := int(asked.Add(1)) - 1
+						if request < n {
 							return false
 						}
-						if reaches && left == -1 {
+						if reaches && request == n {
 							recorded := httptest.NewRecorder()
 							w.forge.Before(nil)
 							w.forge.Config.Handler.ServeHTTP(recorded, r)
