@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"regexp"
 	"slices"
 	"strings"
@@ -176,10 +177,8 @@ func (r *report) failPackage(s step, k key, e event) {
 		default:
 			waiting = append(waiting, t)
 		}
-		if t.pkg == k.pkg {
-			delete(r.running, t)
-		}
 	}
+	maps.DeleteFunc(r.running, func(t key, _ bool) bool { return t.pkg == k.pkg }) // only now: a parent is not named beside its subtests
 	if len(unended) == 0 {
 		unended = waiting
 	}
