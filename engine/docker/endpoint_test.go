@@ -9,6 +9,7 @@ import (
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/pem"
+	"errors"
 	"fmt"
 	"io"
 	"math/big"
@@ -483,4 +484,16 @@ func checkRemote(t *testing.T, e *Engine, probe fixture, address string) {
 	exit := must.Get(e.Run(t.Context(), probe.spec("cat"), engine.IO{Stdin: strings.NewReader(sent), Stdout: &received}))(t)
 	require.Equal(t, 0, exit.Code)
 	assert.True(t, received.String() == sent, "sent %d bytes, received %d", len(sent), received.Len())
+}
+
+// An engine that wants a certificate refuses a client only after the handshake, and
+// the request that is written meanwhile may fail first, in one of several ways.
+func TestAdviceWhereTLSEndsEarly(t *testing.T) {
+	secure := endpoint{address: "tcp://127.0.0.1:2376"}
+	secure.docker.TLSData = &dockercontext.TLSData{}
+	for _, err := range []error{net.ErrClosed, io.EOF, syscall.EPIPE, syscall.ECONNRESET, errors.New("write tcp: " + net.ErrClosed.Error())} {
+		assert.Contains(t, secure.advice(err), "check the certificates", "%v", err)
+		assert.NotContains(t, endpoint{address: "tcp://127.0.0.1:2375"}.advice(err), "certificate", "%v", err)
+	}
+	assert.NotContains(t, secure.advice(syscall.ECONNREFUSED), "certificate", "no connection was made")
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/url"
 	"os"
@@ -61,6 +62,14 @@ func (e *Engine) wrap(action string, err error) error {
 	return fmt.Errorf("%s: %w", action, err)
 }
 
+const certificateAdvice = "check the certificates in DOCKER_CERT_PATH or in the docker context, and that the engine speaks TLS"
+
+// hungUp reports whether the other side ended a connection that it had accepted.
+func hungUp(err error) bool {
+	return errors.Is(err, net.ErrClosed) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE) || errors.Is(err, io.EOF) ||
+		strings.HasSuffix(err.Error(), net.ErrClosed.Error())
+}
+
 // advice says what the user can do about an engine that does not answer.
 func (e endpoint) advice(err error) string {
 	text := strings.ToLower(err.Error())
@@ -75,7 +84,11 @@ func (e endpoint) advice(err error) string {
 	case strings.Contains(text, "tls-enabled"), strings.Contains(text, "http request to an https server"):
 		return "the engine speaks TLS: set DOCKER_TLS_VERIFY=1 and DOCKER_CERT_PATH"
 	case strings.Contains(text, "x509"), strings.Contains(text, "tls:"), strings.Contains(text, "certificate"):
-		return "check the certificates in DOCKER_CERT_PATH or in the docker context, and that the engine speaks TLS"
+		return certificateAdvice
+	case e.docker.TLSData != nil && hungUp(err):
+		// In TLS 1.3 an engine that refuses a client says so after the handshake. A
+		// request that is being written then may fail before the reason is read.
+		return "the engine closed the connection; " + certificateAdvice
 	case e.scheme() == "unix":
 		return "is the Docker daemon running? Start it with `systemctl start docker`, or set DOCKER_HOST"
 	default:
