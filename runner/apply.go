@@ -19,7 +19,7 @@ import (
 // when it refused before touching anything, with ErrInterrupted when it was
 // stopped, and with a *failure.Error when resources failed.
 func (r *Runner) Apply(ctx context.Context, caller Caller) (*report.Result, error) {
-	r.caller, r.closing = caller, nil
+	r.caller, r.closing, r.outputs = caller, nil, report.Outputs{}
 	return r.execute(ctx, func() []*resource { return r.resources }, r.prepareApply, report.Skip{Code: report.ReasonRunRefused}, func(ctx context.Context) error {
 		if err := r.applyAll(ctx); err != nil {
 			return err
@@ -72,6 +72,7 @@ func (r *Runner) execute(ctx context.Context, resources func() []*resource, prep
 	}
 	result.Duration = r.now().Sub(started)
 	end := report.Event{Kind: report.RunFinished, Counts: result.Counts, Duration: result.Duration, Outputs: r.outputs}
+	end.Outputs.Reads = nil // said at the start
 	if err != nil {
 		end.Kind, end.Error, end.Outputs = report.RunFailed, err.Error(), report.Outputs{}
 		if errors.Is(err, ErrInterrupted) {
@@ -87,7 +88,7 @@ func (r *Runner) execute(ctx context.Context, resources func() []*resource, prep
 
 // begin records the start and, where a Plan came first, what it prepared.
 func (r *Runner) begin(ctx context.Context) error {
-	if err := r.emit(ctx, report.Event{Kind: report.RunStarted, Resources: r.headers(), Data: r.caller.Details}); err != nil {
+	if err := r.emit(ctx, report.Event{Kind: report.RunStarted, Resources: r.headers(), Data: r.caller.Details, Outputs: report.Outputs{Reads: r.outputs.Reads}}); err != nil {
 		return err
 	}
 	if !r.prepared {

@@ -10,6 +10,7 @@ import (
 	"github.com/deployster-go/deployster/protocol"
 	"github.com/deployster-go/deployster/runner/failure"
 	"github.com/deployster-go/deployster/runner/order"
+	"github.com/deployster-go/deployster/runner/outputs"
 	"github.com/deployster-go/deployster/runner/redact"
 	"github.com/deployster-go/deployster/runner/report"
 )
@@ -29,6 +30,7 @@ func (r *Runner) Destroy(ctx context.Context, caller Caller) (*report.Result, er
 	r.caller = caller
 	defer r.invoker.Drain(ctx)
 	d := r.removal()
+	r.outputs = outputs.AfterRemoval(r.spec.Manifest, r.spec.Remove)
 	return r.execute(ctx, func() []*resource { return d.removed() }, d.prepare, report.Skip{Code: report.ReasonRemovalRefused}, d.removeAll)
 }
 

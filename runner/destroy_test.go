@@ -407,3 +407,28 @@ func TestAConfigurationCannotBeKnownWhenAStateCannotBeRead(t *testing.T) {
 	})
 	assert.ErrorContains(t, must.Fail(w.destroy(t, chain)), "needs the state of db, which could not be read (state exited with 9")
 }
+
+// A destroy says which outputs read nothing of what it removes, and at its start what each output reads.
+func TestADestroyTellsWhichOutputsStay(t *testing.T) {
+	const declared = telling + `
+outputs: {db: '{{ db.state.value }}', site: '{{ web_site | length }}', both: '{{ db.name }} {{ web_site | length }}', fixed: 1}`
+	for name, c := range map[string]struct {
+		remove []string
+		want   string
+	}{
+		"all":          {nil, `{}`},
+		"one":          {[]string{"db"}, `{"outputs_unknown":["fixed","site"]}`},
+		"an instance":  {[]string{"web-site[a]"}, `{"outputs_unknown":["db","fixed"]}`},
+		"all by names": {[]string{"db", "web-site[a]", "web-site[b]"}, `{"outputs_unknown":["fixed"]}`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := removable(newWorld(t))
+			w.mustApply(t, declared)
+			w.forget()
+			must.Get(w.destroy(t, declared, func(o *options) { o.Remove = c.remove }))(t)
+			assert.Equal(t, c.want, string(must.Get(json.Marshal(w.ended(t).Outputs))(t)))
+			assert.Equal(t, `{"outputs_read":{"both":["db","web-site[a]","web-site[b]"],"db":["db"],"fixed":null,"site":["web-site[a]","web-site[b]"]}}`,
+				string(must.Get(json.Marshal(w.logged[0].Outputs))(t)))
+		})
+	}
+}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"maps"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -407,6 +408,42 @@ func TestSecretOutputs(t *testing.T) {
 	end("4", `{"details":{"command":"destroy"}}`, nil)
 	needed, err = runs.Documents(t.Context(), log)
 	assert.True(t, err == nil && len(needed) == 0, "needed after a destroy are %v, %v", needed, err)
+}
+
+// A destroy that fails, or is killed, has removed what the log says, and the outputs that read it are gone.
+func TestOutputsOfADestroyThatDidNotEnd(t *testing.T) {
+	const told = `{"outputs":{"foo":{"value":1},"bar":{"value":2},"each":{"value":3},"fixed":{"value":4},"was":{"value":5}}}`
+	const begins = `{"details":{"command":"destroy"},"outputs_read":{"foo":["foo"],"bar":["bar"],"each":["one[a]"],"fixed":null}}`
+	type event struct {
+		run, name string
+		target    deploylog.Target
+		data      string
+	}
+	apply := func(run, data string) []event {
+		return []event{{run, "run-started", "run/m", `{"details":{"command":"apply"}}`}, {run, "run-finished-successfully", "run/m", data}}
+	}
+	for name, c := range map[string]struct {
+		events []event
+		want   []string
+	}{
+		"nothing was removed":    {[]event{{"2", "resource-started", "resource/foo", `{}`}}, []string{"bar", "each", "fixed", "foo", "was"}},
+		"one was removed":        {[]event{{"2", "resource-destroyed", "resource/foo", `{}`}}, []string{"bar", "each", "fixed"}},
+		"an instance was":        {[]event{{"2", "resource-destroyed", "resource/one[a]", `{}`}}, []string{"bar", "fixed", "foo"}},
+		"one was gone":           {[]event{{"2", "resource-finished-successfully", "resource/bar", `{"status":"ABSENT"}`}}, []string{"each", "fixed", "foo"}},
+		"and then it failed":     {[]event{{"2", "resource-destroyed", "resource/foo", `{}`}, {"2", "run-failed", "run/m", `{}`}}, []string{"bar", "each", "fixed"}},
+		"all is applied again":   {append([]event{{"2", "resource-destroyed", "resource/foo", `{}`}}, apply("3", told)...), []string{"bar", "each", "fixed", "foo", "was"}},
+		"another one is applied": {append([]event{{"2", "resource-destroyed", "resource/foo", `{}`}}, apply("3", `{"outputs":{"bar":{"value":2}},"outputs_unknown":["foo","each"]}`)...), []string{"bar", "each"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			log := newMaker(t).log
+			for _, e := range append(append(apply("1", told), event{"2", "run-started", "run/m", begins}), c.events...) {
+				must.Get(log.Append(t.Context(), deploylog.Event{Deployment: e.run, Target: e.target, Name: e.name, Attempt: 1, Data: []byte(e.data)}))(t)
+			}
+			all := must.Get(runs.ReadOutputs(t.Context(), log, "run/m"))(t)
+			left, _ := all.Of("run/m")
+			assert.Equal(t, c.want, slices.Sorted(maps.Keys(left)))
+		})
+	}
 }
 
 func keeping(resource string, attempt int, keep map[string]any, protect bool) report.Event {

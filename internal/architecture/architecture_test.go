@@ -164,7 +164,7 @@ var floors = []struct {
 	{"runner", []string{"runner/*", "manifest", "manifest/address", "protocol", "schema", "engine", "expression", "graph", "internal/crash", "internal/phrase"}},
 	{"control/reconcile", []string{"deploylog", "internal/heap", "internal/crash"}},
 	{"control/reconcile/reconciletest", []string{"deploylog", "deploylog/*"}},
-	{"control/runs", []string{"deploylog", "internal/protected", "runner", "runner/*", "engine", "protocol", "internal/crash", "internal/pattern"}},
+	{"control/runs", []string{"deploylog", "internal/protected", "runner", "runner/*", "engine", "protocol", "internal/crash", "internal/pattern", "manifest/address"}},
 	{"control/gc", []string{"build/record", "control/runs", "deploylog", "internal/objects", "internal/artifacts", "internal/protected"}},
 	{"control/clusters", []string{"pipeline/promotion", "pipeline/promotion/definition", "pipeline/promotion/object", "internal/kubewatch", "internal/phrase"}},
 	{"control/targets", []string{"pipeline/promotion", "pipeline/promotion/definition", "environment/definition", "environment/tasks", "internal/phrase"}},

@@ -400,12 +400,17 @@ func TestOutputsAreThoseOfTheLastApply(t *testing.T) {
 		runs []run
 		want string // the outputs, or why there are none
 	}{
-		"an apply":           {"run/", []run{{"m", "apply", ok, a}}, "run/m port=1 url=a"},
-		"a later one":        {"run/", []run{{"m", "apply", ok, a}, {"m", "apply", ok, `{"outputs":{"url":{"value":"c"}}}`}}, "run/m url=c"},
-		"one of some":        {"run/", []run{{"m", "apply", ok, a}, {"m", "apply", ok, b}}, "run/m port=1 url=b"},
-		"only one of some":   {"run/", []run{{"m", "apply", ok, b}}, "run/m url=b"},
-		"one that failed":    {"run/", []run{{"m", "apply", ok, a}, {"m", "apply", "failed", `{}`}}, "run/m port=1 url=a"},
-		"a destroy":          {"run/", []run{{"m", "apply", ok, a}, {"m", "destroy", ok, `{}`}}, "run/m"},
+		"an apply":          {"run/", []run{{"m", "apply", ok, a}}, "run/m port=1 url=a"},
+		"a later one":       {"run/", []run{{"m", "apply", ok, a}, {"m", "apply", ok, `{"outputs":{"url":{"value":"c"}}}`}}, "run/m url=c"},
+		"one of some":       {"run/", []run{{"m", "apply", ok, a}, {"m", "apply", ok, b}}, "run/m port=1 url=b"},
+		"only one of some":  {"run/", []run{{"m", "apply", ok, b}}, "run/m url=b"},
+		"one that failed":   {"run/", []run{{"m", "apply", ok, a}, {"m", "apply", "failed", `{}`}}, "run/m port=1 url=a"},
+		"a destroy":         {"run/", []run{{"m", "apply", ok, a}, {"m", "destroy", ok, `{}`}}, "run/m"},
+		"a destroy of some": {"run/", []run{{"m", "apply", ok, a}, {"m", "destroy", ok, `{"outputs_unknown":["url","new"]}`}}, "run/m url=a"},
+		"and an apply of some": {
+			"run/", []run{{"m", "apply", ok, a}, {"m", "destroy", ok, `{"outputs_unknown":["url"]}`}, {"m", "apply", ok, `{"outputs":{"new":{"value":3}},"outputs_unknown":["port","url"]}`}},
+			"run/m new=3 url=a",
+		},
 		"of another":         {"run/", []run{{"m", "apply", ok, a}, {"n", "apply", ok, `{}`}}, "run/n"},
 		"of the one named":   {"run/m", []run{{"m", "apply", ok, a}, {"n", "apply", ok, `{}`}}, "run/m port=1 url=a"},
 		"nothing was named":  {"run/m", []run{{"n", "apply", ok, `{}`}}, "nothing of run/m was applied: deployster log runs"},

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"slices"
 
 	"github.com/deployster-go/deployster/manifest"
 	"github.com/deployster-go/deployster/runner/invoke"
@@ -41,4 +42,22 @@ func Of(m *manifest.Manifest, scope manifest.Scope, secrets *invoke.Secrets) (re
 		return report.Outputs{}, errors.Join(fmt.Errorf("everything is applied, but its outputs have more than %d MiB, which is too much to record: let them say less", most>>20), err)
 	}
 	return told.With(hidden), nil
+}
+
+// AfterRemoval returns what a run tells of the outputs that removes resources of a manifest, by name: which
+// outputs stay. nil is all resources, after which no output stays.
+func AfterRemoval(m *manifest.Manifest, removed []string) report.Outputs {
+	gone, told := map[string]bool{}, report.Outputs{Reads: map[string][]string{}}
+	for _, name := range removed {
+		if gone[name] = true; m.Stands(name) != nil {
+			gone[m.Stands(name).Name] = true
+		}
+	}
+	for _, o := range m.Outputs {
+		told.Reads[o.Name] = o.Resources()
+		if removed != nil && !slices.ContainsFunc(told.Reads[o.Name], func(name string) bool { return gone[name] }) {
+			told.Unknown = append(told.Unknown, o.Name)
+		}
+	}
+	return told
 }

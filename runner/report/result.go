@@ -25,7 +25,11 @@ type ResourceResult struct {
 // Outputs are what a manifest tells whoever applied it.
 type Outputs struct {
 	Outputs map[string]Output `json:"outputs,omitempty"`
-	Unknown []string          `json:"outputs_unknown,omitempty"` // names of those that read what was not applied, sorted
+	Unknown []string          `json:"outputs_unknown,omitempty"` // names of those that stay as they were, sorted: they read what an apply left out, or nothing that a destroy removed
+
+	// Reads names the resources that each output reads, at the start of a run that destroys: so readers know
+	// which outputs are gone although the run did not end.
+	Reads map[string][]string `json:"outputs_read,omitempty"`
 
 	secrets map[string]any
 }
