@@ -1,9 +1,6 @@
 package manifest
 
 import (
-	"strconv"
-	"strings"
-
 	"github.com/deployster-go/deployster/expression"
 	"github.com/deployster-go/deployster/internal/pattern"
 	"github.com/deployster-go/deployster/internal/yamlfile"
@@ -37,19 +34,4 @@ func readPaths(n *yamlfile.Node) []string {
 		}
 	}
 	return paths
-}
-
-// PathSteps are the keys and indexes that a path, as IgnoreDrift and IgnoreChanges have it, leads
-// along: a string is a key of a mapping, an int an index of a list.
-func PathSteps(path string) (steps []any) {
-	for part := range strings.SplitSeq(path, ".") {
-		key, indexes, _ := strings.Cut(part, "[")
-		steps = append(steps, key)
-		for index := range strings.SplitSeq(strings.TrimSuffix(indexes, "]"), "][") {
-			if i, err := strconv.Atoi(index); err == nil {
-				steps = append(steps, i)
-			}
-		}
-	}
-	return steps
 }

@@ -119,6 +119,9 @@ func (r *Runner) applyAll(ctx context.Context) error {
 		return err
 	}
 	err := r.visitEach(ctx, r.walk, r.applyOne)
+	if !r.shown {
+		r.warnUnmatched(false)
+	}
 	if !r.spec.Prune {
 		r.mention(r.gone())
 	}

@@ -12,12 +12,15 @@ import (
 
 // Accepted reports whether the types of a manifest accept it, as far as that can be known
 // without what is there: they answer init, have their plugs, and configurations that wait for
-// no state are as their schemas say. Nothing is asked for its state, touched or recorded.
+// no state are as their schemas say. It warns of paths to ignore that a schema forbids. Nothing is asked for its state, touched or recorded.
 func (r *Runner) Accepted(ctx context.Context, caller Caller) (err error) {
 	r.caller = caller
 	defer r.panics.Catch(&err, "asking the types")
 	defer r.invoker.Drain(ctx)
-	return r.prepare(ctx)
+	if err = r.prepare(ctx); err == nil {
+		r.warnUnmatched(true)
+	}
+	return err
 }
 
 // Check reports why an Apply could not succeed, as far as that can be known without

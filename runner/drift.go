@@ -55,6 +55,7 @@ func (r *Runner) Drift(ctx context.Context, caller Caller) (_ *report.Drift, err
 		}
 		found.Resources = append(found.Resources, d)
 	}
+	found.Unmatched = r.unmatched(true)
 	found.Undeclared = append(r.listUndeclared(), report.Bare(r.gone())...)
 	return found, r.verdict(ctx, &failures)
 }
@@ -97,7 +98,7 @@ func drift(res *resource, s finding) report.ResourceDrift {
 	case len(s.lacks) > 0:
 		d.Status, d.Because = report.Unknown, s.lacks
 	case s.answer.Status == protocol.Stale:
-		d.Status, d.Unmatched = report.Stale, diff.Unmatched(res.IgnoreDrift, res.config, s.answer.StaleState)
+		d.Status = report.Stale
 		if d.Missing = s.answer.StaleState == nil; d.Missing {
 			break // everything differs, and nothing of it is to be ignored
 		}
@@ -114,7 +115,7 @@ func drift(res *resource, s finding) report.ResourceDrift {
 			d.Status = report.Valid
 		}
 	case s.answer != nil:
-		d.Unmatched, d.Ignored = diff.Unmatched(res.IgnoreDrift, res.config, s.answer.State), res.left
+		d.Ignored = res.left
 	}
 	return d
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/deployster-go/deployster/manifest"
 	"github.com/deployster-go/deployster/protocol"
 	"github.com/deployster-go/deployster/runner"
+	"github.com/deployster-go/deployster/runner/diff"
 	"github.com/deployster-go/deployster/runner/failure"
 	"github.com/deployster-go/deployster/runner/invoke"
 	"github.com/deployster-go/deployster/runner/report"
@@ -44,7 +45,7 @@ func (w *world) drift(t *testing.T, text string, change ...func(*options)) (map[
 		for _, d := range r.Because {
 			said += " because of " + d
 		}
-		for _, path := range r.Unmatched {
+		for _, path := range diff.PathsOf(found.Unmatched, "ignore_drift", r.Name) {
 			said += " in vain " + path
 		}
 		if r.Error != "" {
@@ -137,10 +138,10 @@ func TestAMistypedPathToIgnoreIsTold(t *testing.T) {
 	const text = "resources: {db: {type: thing, ignore_drift: [value, valeu, name, name.x, nam], config: {value: new}}}"
 	told, _, err := w.drift(t, text) // its state has a name
 	require.NoError(t, err)
-	assert.Equal(t, "VALID in vain valeu in vain nam", told["db"])
+	assert.Equal(t, "VALID in vain valeu in vain name.x in vain nam", told["db"])
 	delete(w.things, "db")
 	told, _, err = w.drift(t, text)
-	assert.True(t, err == nil && told["db"] == "STALE missing", "of what is not there nothing can be said: %v, %v", told, err)
+	assert.True(t, err == nil && told["db"] == "STALE missing in vain valeu in vain name in vain name.x in vain nam", "its schema still has a say: %v, %v", told, err)
 }
 
 func TestIgnoredDriftChangesNoPlan(t *testing.T) {

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/deployster-go/deployster/manifest"
 	"github.com/deployster-go/deployster/protocol"
 	"github.com/deployster-go/deployster/runner/diff"
 	"github.com/deployster-go/deployster/runner/report"
@@ -16,14 +15,17 @@ import (
 // alone (manifest.Resource.IgnoreChanges) is asked for it again, with what there is in the place
 // of what is configured there; that answer counts, also for the actions that follow.
 func (r *Runner) observe(ctx context.Context, res *resource) (protocol.StateOutput, error) {
-	res.adjusted, res.left = nil, nil
+	res.adjusted, res.left, res.found = nil, nil, nil
 	out, err := r.askState(ctx, res)
+	if res.found = out.StaleState; out.Status == protocol.Valid {
+		res.found = out.State
+	}
 	if err != nil || out.Status == protocol.Valid || out.StaleState == nil || res.ensure == protocol.Absent {
 		return out, err
 	}
 	config := res.config
 	for _, path := range res.IgnoreChanges {
-		config, _ = diff.Leave(config, out.StaleState, manifest.PathSteps(path)).(map[string]any)
+		config, _ = diff.Leave(config, out.StaleState, path).(map[string]any)
 	}
 	if diff.Same(config, res.config) {
 		return out, nil
@@ -52,4 +54,30 @@ func (res *resource) asked() map[string]any {
 		return res.adjusted
 	}
 	return res.config
+}
+
+// unmatched returns the paths to ignore that match nothing, as far as that is known.
+func (r *Runner) unmatched(drift bool) []diff.Unmatched {
+	var all []diff.Ignoring
+	for _, res := range each(r.resources) {
+		if res.undeclared != nil || res.excluded || len(res.IgnoreChanges)+len(res.IgnoreDrift) == 0 {
+			continue
+		}
+		one := diff.Ignoring{Resource: res.Name, Setting: "ignore_changes", Paths: res.IgnoreChanges, Config: res.config, There: res.found, Accepts: res.schema}
+		if one.Config == nil {
+			one.Config = res.Config
+		}
+		if all = append(all, one); drift {
+			one.Setting, one.Paths = "ignore_drift", res.IgnoreDrift
+			all = append(all, one)
+		}
+	}
+	return diff.FindUnmatched(all)
+}
+
+// warnUnmatched warns of paths to ignore that match nothing.
+func (r *Runner) warnUnmatched(drift bool) {
+	for _, u := range r.unmatched(drift) {
+		r.notify(report.Warning, u.Resource, "state", u.String())
+	}
 }

@@ -41,6 +41,7 @@ func (r *Runner) Plan(ctx context.Context, caller Caller) (_ *report.Plan, err e
 		}
 		return err
 	}, func(res *resource, why report.Skip) { r.planned(res.planned(), skipped(res, why)) })
+	plan.Unmatched = r.unmatched(false)
 	r.orphanGone()
 	r.planPrune(ctx, &failures)
 	if plan.Undeclared = r.listUndeclared(); !r.spec.Prune {
@@ -51,6 +52,7 @@ func (r *Runner) Plan(ctx context.Context, caller Caller) (_ *report.Plan, err e
 		redact.Plan(r.secrets, res.target.Secret, res.planned())
 		plan.Resources = append(plan.Resources, *res.plan)
 	}
+	r.shown = plan.Changes()
 	return plan, r.verdict(ctx, &failures)
 }
 

@@ -30,6 +30,7 @@ type resource struct {
 	hiding     [][]string             // where config holds secrets of variables
 	adjusted   map[string]any         // config with what there is where that is left as it is; nil is config
 	left       []diff.Change          // what differs and is left as it is
+	found      map[string]any         // what there is, as its type answered last; nil is nothing, or not known
 	final      bool                   // config waits for no dependency and is final
 	state      map[string]any         // as last seen VALID; by a survey also as seen STALE
 	stale      bool                   // state is one that a survey saw as STALE

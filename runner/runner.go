@@ -122,6 +122,7 @@ type Runner struct {
 	adoptions map[string]*report.Adoption // of an Adopt, by name
 	room      *manifest.Room              // that the instances of late resources have together
 	recalls   bool                        // what runs made of late resources counts, whatever these are now
+	shown     bool                        // a Plan has warned of what an Apply would: one with changes is shown before
 	closing   *report.Skip                // why nothing of an Apply begins any more; nil while it goes on
 	broken    atomic.Pointer[error]       // a failed Recorder
 }

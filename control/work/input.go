@@ -25,6 +25,7 @@ import (
 	"github.com/deployster-go/deployster/manifest/usage"
 	"github.com/deployster-go/deployster/manifest/vars"
 	"github.com/deployster-go/deployster/runner"
+	"github.com/deployster-go/deployster/runner/diff"
 	"github.com/deployster-go/deployster/runner/inits"
 	"github.com/deployster-go/deployster/runner/invoke"
 )
@@ -337,6 +338,14 @@ func (in *Input) Check(answered func(ref string) (inits.Type, bool)) error {
 		problems = append(problems, plugs.Problems...)
 	}
 	return in.problems(manifest.Sorted(problems, in.Manifest.Files))
+}
+
+// Unmatched finds paths to ignore that the schemas of types forbid, without running anything. answered is as for
+// Check.
+func (in *Input) Unmatched(answered func(ref string) (inits.Type, bool)) ([]diff.Unmatched, error) {
+	check := in.shipped()
+	check.Answered = answered
+	return check.Unmatched()
 }
 
 func (in *Input) shipped() shipped.Check {

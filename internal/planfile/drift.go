@@ -14,7 +14,8 @@ type shownDrift struct {
 	Run       string         `json:"run"`
 	Resources []shownDrifted `json:"resources"`
 
-	Undeclared []undeclared `json:"undeclared,omitempty"`
+	Undeclared []undeclared     `json:"undeclared,omitempty"`
+	Unmatched  []diff.Unmatched `json:"ignore_unmatched,omitempty"`
 }
 
 type shownDrifted struct {
@@ -25,7 +26,6 @@ type shownDrifted struct {
 	Missing   bool              `json:"missing,omitempty"`
 	Diff      []change          `json:"diff,omitempty"`
 	Ignored   []change          `json:"ignored,omitempty"`
-	Unmatched []string          `json:"unmatched,omitempty"`
 	Asked     string            `json:"asked,omitempty"`
 	Output    []string          `json:"output,omitempty"`
 	Because   []string          `json:"because,omitempty"`
@@ -35,10 +35,10 @@ type shownDrifted struct {
 
 // ShowDrift is a report of drift in a form in which it is sent to be looked at.
 func ShowDrift(d *report.Drift) ([]byte, error) {
-	s := shownDrift{Run: d.Run, Resources: []shownDrifted{}, Undeclared: rowsOf(d.Undeclared)}
+	s := shownDrift{Run: d.Run, Resources: []shownDrifted{}, Undeclared: rowsOf(d.Undeclared), Unmatched: d.Unmatched}
 	for _, r := range d.Resources {
 		row := shownDrifted{
-			Name: r.Name, Type: r.Type, DependsOn: r.DependsOn, Status: r.Status, Missing: r.Missing, Unmatched: r.Unmatched,
+			Name: r.Name, Type: r.Type, DependsOn: r.DependsOn, Status: r.Status, Missing: r.Missing,
 			Asked: r.Asked, Output: r.Output, Because: r.Because, Reason: r.Reason, Error: r.Error,
 		}
 		for _, c := range r.Diff {
@@ -64,11 +64,11 @@ func ShownDrift(text []byte) (*report.Drift, error) {
 	if err := dec.Decode(&s); err != nil {
 		return nil, fmt.Errorf("reading a report of drift that was sent: %w", err)
 	}
-	d := &report.Drift{Run: s.Run, Undeclared: undeclaredOf(s.Undeclared)}
+	d := &report.Drift{Run: s.Run, Undeclared: undeclaredOf(s.Undeclared), Unmatched: s.Unmatched}
 	for _, r := range s.Resources {
 		d.Resources = append(d.Resources, report.ResourceDrift{
 			Name: r.Name, Type: r.Type, DependsOn: r.DependsOn, Status: r.Status, Missing: r.Missing, Diff: plainChanges(r.Diff), Ignored: plainChanges(r.Ignored),
-			Unmatched: r.Unmatched, Asked: r.Asked, Output: r.Output, Because: r.Because, Reason: r.Reason, Error: r.Error,
+			Asked: r.Asked, Output: r.Output, Because: r.Because, Reason: r.Reason, Error: r.Error,
 		})
 	}
 	return d, nil

@@ -381,8 +381,8 @@ func TestAPlanIsShownElsewhereAsItIs(t *testing.T) {
 }
 
 func TestAReportOfDriftIsShownElsewhereAsItIs(t *testing.T) {
-	found := &report.Drift{Run: "01JZ", Resources: []report.ResourceDrift{
-		{Name: "a", Type: "x", Status: report.Valid, Output: []string{"\x1b[1mwell"}, Unmatched: []string{"p"}},
+	found := &report.Drift{Run: "01JZ", Unmatched: []diff.Unmatched{{Resource: "a", Instances: 2, Setting: "ignore_drift", Path: "p"}}, Resources: []report.ResourceDrift{
+		{Name: "a", Type: "x", Status: report.Valid, Output: []string{"\x1b[1mwell"}},
 		{Name: "b", Type: "x", DependsOn: []string{"a"}, Status: report.Stale, Asked: "set", Diff: []diff.Change{{Path: "port", Op: diff.Modify, Old: int64(1 << 60), New: 0.5}, {Path: "", Op: diff.Add, New: map[string]any{"n": int64(1)}}},
 			Ignored: []diff.Change{{Path: "list", Op: diff.Remove, Old: []any{"x", nil, true}}}},
 		{Name: "c", Type: "x", Status: report.Stale, Missing: true},
@@ -393,7 +393,8 @@ func TestAReportOfDriftIsShownElsewhereAsItIs(t *testing.T) {
 	got, err := planfile.ShownDrift(text)
 	assert.True(t, err == nil && reflect.DeepEqual(got, found), "%+v, %v, want %+v", got, err, found)
 	// Nothing that a report has is left out.
-	assert.Equal(t, 13, reflect.TypeFor[report.ResourceDrift]().NumField(), "what is known of a resource")
+	assert.Equal(t, 12, reflect.TypeFor[report.ResourceDrift]().NumField(), "what is known of a resource")
+	assert.Equal(t, 4, reflect.TypeFor[report.Drift]().NumField(), "what is known of all")
 	for _, text := range []string{"", "[]", `{"resources":[{"name":1}]}`} {
 		d, err := planfile.ShownDrift([]byte(text))
 		assert.True(t, err != nil, "%q is %+v", text, d)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/deployster-go/deployster/runner/diff"
 	"github.com/deployster-go/deployster/runner/report"
 )
 
@@ -15,7 +16,8 @@ type shown struct {
 	Destroy   bool            `json:"destroy,omitempty"`
 	Resources []shownResource `json:"resources"`
 
-	Undeclared []undeclared `json:"undeclared,omitempty"`
+	Undeclared []undeclared     `json:"undeclared,omitempty"`
+	Unmatched  []diff.Unmatched `json:"ignore_unmatched,omitempty"`
 }
 
 // undeclared is what runs made, is no longer declared, and stays.
@@ -49,7 +51,7 @@ type shownResource struct {
 // Show is a plan in a form in which it is sent to be looked at. Nothing that is applied follows
 // from it, so it has none of the hashes.
 func Show(p *report.Plan) ([]byte, error) {
-	s := shown{Run: p.Run, Destroy: p.Destroy, Resources: []shownResource{}, Undeclared: rowsOf(p.Undeclared)}
+	s := shown{Run: p.Run, Destroy: p.Destroy, Resources: []shownResource{}, Undeclared: rowsOf(p.Undeclared), Unmatched: p.Unmatched}
 	for _, r := range p.Resources {
 		row := shownResource{rowOf(r), r.Reason, r.Error}
 		row.ConfigHash, row.StateHash, row.ActionsHash, row.KeptHash = "", "", "", ""
@@ -70,7 +72,7 @@ func Shown(text []byte) (*report.Plan, error) {
 	if err := dec.Decode(&s); err != nil {
 		return nil, fmt.Errorf("reading a plan that was sent: %w", err)
 	}
-	p := &report.Plan{Run: s.Run, Destroy: s.Destroy, Undeclared: undeclaredOf(s.Undeclared)}
+	p := &report.Plan{Run: s.Run, Destroy: s.Destroy, Undeclared: undeclaredOf(s.Undeclared), Unmatched: s.Unmatched}
 	for _, r := range s.Resources {
 		row := r.plan()
 		row.Reason, row.Error = r.Reason, r.Error

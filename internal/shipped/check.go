@@ -10,6 +10,7 @@ import (
 	"github.com/deployster-go/deployster/expression"
 	"github.com/deployster-go/deployster/internal/suggest"
 	"github.com/deployster-go/deployster/manifest"
+	"github.com/deployster-go/deployster/runner/diff"
 	"github.com/deployster-go/deployster/runner/inits"
 	"github.com/deployster-go/deployster/runner/plugs"
 	"github.com/deployster-go/deployster/schema"
@@ -138,6 +139,28 @@ func (c Check) Misuse() ([]manifest.Problem, error) {
 		}
 	}
 	return problems, nil
+}
+
+// Unmatched finds paths to ignore that the schemas of types forbid.
+func (c Check) Unmatched() ([]diff.Unmatched, error) {
+	var all []diff.Ignoring
+	for _, r := range c.Manifest.Resources {
+		if len(r.IgnoreChanges)+len(r.IgnoreDrift) == 0 {
+			continue
+		}
+		answer, err := c.answer(r.Type)
+		if err != nil {
+			return nil, err
+		}
+		if answer != nil {
+			one := diff.Ignoring{Resource: r.Name, Config: c.resolveEarly(r).config, Accepts: answer.Schema}
+			changes, drift := one, one
+			changes.Setting, changes.Paths = "ignore_changes", r.IgnoreChanges
+			drift.Setting, drift.Paths = "ignore_drift", r.IgnoreDrift
+			all = append(all, changes, drift)
+		}
+	}
+	return diff.FindUnmatched(all), nil
 }
 
 // answer is what is known of a type; nil is nothing.

@@ -8,6 +8,7 @@ import (
 	"github.com/charmbracelet/x/ansi"
 
 	"github.com/deployster-go/deployster/internal/phrase"
+	"github.com/deployster-go/deployster/runner/diff"
 	"github.com/deployster-go/deployster/runner/encoding"
 	"github.com/deployster-go/deployster/runner/report"
 )
@@ -37,7 +38,6 @@ func Drift(w io.Writer, r *report.Drift, opts DriftOptions) error {
 	}
 	for _, res := range r.Resources {
 		if !opts.lists(res) {
-			d.unmatchedIgnores(res)
 			continue
 		}
 		mark, text := d.drift(res, status)
@@ -52,8 +52,8 @@ func Drift(w io.Writer, r *report.Drift, opts DriftOptions) error {
 			d.line("      " + d.style.Dim("ignored:"))
 			d.changes(res.Ignored)
 		}
-		d.unmatchedIgnores(res)
 	}
+	d.unmatched(r.Unmatched)
 	d.undeclared(r.Undeclared, opts.PlanOptions)
 	d.line(d.style.Bold(DriftSummary(r)))
 	d.cutNote()
@@ -63,10 +63,10 @@ func Drift(w io.Writer, r *report.Drift, opts DriftOptions) error {
 	return nil
 }
 
-// unmatchedIgnores warns of paths in ignore_drift that match nothing.
-func (d *document) unmatchedIgnores(r report.ResourceDrift) {
-	for _, path := range r.Unmatched {
-		d.line(fmt.Sprintf("  %s %s  ignore_drift: neither its configuration nor its state has %s", d.style.Yellow("!"), d.style.Bold(clean(r.Name)), clean(path)))
+// unmatched warns of paths to ignore that match nothing.
+func (d *document) unmatched(all []diff.Unmatched) {
+	for _, u := range all {
+		d.line(fmt.Sprintf("  %s %s  %s", d.style.Yellow("!"), d.style.Bold(clean(u.Resource)), clean(u.String())))
 	}
 }
 
@@ -153,6 +153,7 @@ type jsonDrift struct {
 	Resources []jsonDrifted    `json:"resources"`
 
 	Undeclared []jsonUndeclared `json:"undeclared,omitempty"`
+	Ignoring   []diff.Unmatched `json:"ignore_unmatched,omitempty"`
 }
 
 // jsonDriftSummary counts resources; Ignored counts differences.
@@ -206,11 +207,12 @@ func countDrift(r *report.Drift) (n jsonDriftSummary) {
 
 // Drift writes a report of drift as one line of type "drift".
 func (j *JSON) Drift(r *report.Drift) {
-	out := jsonDrift{Type: "drift", Run: r.Run, Drifted: r.Drifted(), Summary: countDrift(r), Resources: []jsonDrifted{}, Undeclared: encodeUndeclared(r.Undeclared)}
+	out := jsonDrift{Type: "drift", Run: r.Run, Drifted: r.Drifted(), Summary: countDrift(r), Resources: []jsonDrifted{}, Undeclared: encodeUndeclared(r.Undeclared), Ignoring: r.Unmatched}
 	for _, res := range r.Resources {
+		unmatched := diff.PathsOf(r.Unmatched, "ignore_drift", res.Name)
 		row := jsonDrifted{
 			Name: res.Name, Type: res.Type, DependsOn: append([]string{}, res.DependsOn...), Status: res.Status,
-			Missing: res.Missing, Unmatched: res.Unmatched, InVain: res.Unmatched, Because: res.Because, Reason: encoding.ReasonOf(res.Reason, res.Error), Error: res.Error,
+			Missing: res.Missing, Unmatched: unmatched, InVain: unmatched, Because: res.Because, Reason: encoding.ReasonOf(res.Reason, res.Error), Error: res.Error,
 		}
 		for _, c := range res.Diff {
 			row.Diff = append(row.Diff, jsonChange(c))

@@ -512,8 +512,10 @@ func TestADestroyWaitsTheOtherWayRound(t *testing.T) {
 }
 
 func someDrift() *report.Drift {
-	return &report.Drift{Run: run, Resources: []report.ResourceDrift{
-		{Name: "front-net", Type: network, Status: report.Valid, Unmatched: []string{"subnet", "lables." + hostile}},
+	return &report.Drift{Run: run, Unmatched: []diff.Unmatched{
+		{Resource: "front-net", Setting: "ignore_drift", Path: "subnet"}, {Resource: "web", Instances: 3, Setting: "ignore_changes", Path: "lables." + hostile},
+	}, Resources: []report.ResourceDrift{
+		{Name: "front-net", Type: network, Status: report.Valid},
 		{Name: "db", Type: shipped, Status: report.Stale,
 			Diff:    []diff.Change{{Path: "image", Op: diff.Modify, Old: "postgres:15", New: "postgres:16 " + hostile}},
 			Ignored: []diff.Change{{Path: "labels.build", Op: diff.Modify, Old: 1, New: 2}}},

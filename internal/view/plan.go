@@ -43,6 +43,7 @@ func Plan(w io.Writer, p *report.Plan, opts PlanOptions) error {
 	for _, r := range listed {
 		d.resource(r, min(name, maxNames), typ)
 	}
+	d.unmatched(p.Unmatched)
 	d.undeclared(p.Undeclared, opts)
 	d.line(d.style.Bold(PlanSummary(p)))
 	d.cutNote()
@@ -223,6 +224,7 @@ type jsonPlan struct {
 	Resources []jsonResource `json:"resources"`
 
 	Undeclared []jsonUndeclared `json:"undeclared,omitempty"`
+	Unmatched  []diff.Unmatched `json:"ignore_unmatched,omitempty"` // paths in ignore_changes
 }
 
 // jsonUndeclared is something that a run made, and that stays although it is no longer declared.
@@ -282,7 +284,7 @@ type jsonChange struct {
 
 // PlanJSON writes a plan as one line of JSON, with the type "plan".
 func PlanJSON(w io.Writer, p *report.Plan) error {
-	out := jsonPlan{Type: "plan", Run: p.Run, Destroy: p.Destroy, Changes: p.Changes(), Resources: []jsonResource{}, Undeclared: encodeUndeclared(p.Undeclared)}
+	out := jsonPlan{Type: "plan", Run: p.Run, Destroy: p.Destroy, Changes: p.Changes(), Resources: []jsonResource{}, Undeclared: encodeUndeclared(p.Undeclared), Unmatched: p.Unmatched}
 	out.Summary.Undeclared = len(p.Undeclared)
 	for _, r := range p.Resources {
 		status := r.Status

@@ -9,8 +9,9 @@ import (
 // Drift is what of a manifest is not as it is configured.
 type Drift struct {
 	Run        string
-	Resources  []ResourceDrift // in graph order
-	Undeclared []Undeclared    // what runs made and is no longer declared
+	Resources  []ResourceDrift  // in graph order
+	Undeclared []Undeclared     // what runs made and is no longer declared
+	Unmatched  []diff.Unmatched // of ignore_drift and ignore_changes
 }
 
 // ResourceDrift is what of one resource is not as it is configured.
@@ -22,7 +23,6 @@ type ResourceDrift struct {
 	Missing   bool          // Stale: it does not exist
 	Diff      []diff.Change // Stale and not Missing: what differs and is not to be ignored; may be empty
 	Ignored   []diff.Change // what differs and is to be ignored (manifest.Resource.IgnoreDrift)
-	Unmatched []string      // paths to ignore that begin with nothing that there is: mistyped, perhaps
 	Asked     string        // Stale: the actions that state asks for, and why
 	Output    []string      // Stale and Valid: the last lines that state printed for people
 	Because   []string      // Unknown: the resources whose state it needs, and that have none or lack in theirs what is needed

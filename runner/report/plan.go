@@ -10,8 +10,9 @@ import (
 type Plan struct {
 	Run        string
 	Destroy    bool
-	Resources  []ResourcePlan // in graph order, or in that of their removal
-	Undeclared []Undeclared   // what runs made, is no longer declared, and stays
+	Resources  []ResourcePlan   // in graph order, or in that of their removal
+	Undeclared []Undeclared     // what runs made, is no longer declared, and stays
+	Unmatched  []diff.Unmatched // of ignore_changes
 }
 
 // Changes reports whether anything is not VALID, or there and to be removed.

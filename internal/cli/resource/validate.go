@@ -14,6 +14,7 @@ import (
 	"github.com/deployster-go/deployster/internal/cli/session"
 	"github.com/deployster-go/deployster/internal/phrase"
 	"github.com/deployster-go/deployster/runner"
+	"github.com/deployster-go/deployster/runner/diff"
 	"github.com/deployster-go/deployster/runner/inits"
 )
 
@@ -34,7 +35,8 @@ plugs, and the syntax and names of expressions; of resources whose type ships
 with Deployster also their configuration, their plugs, and that no two manage
 one thing. What other types accept, only they know: their configurations and
 plugs are checked by what they answered when they were last asked, and with
---types they are asked now. Commands that print values of variables are run
+--types they are asked now. A path of "ignore_changes" or "ignore_drift" that a
+type cannot have is warned of. Commands that print values of variables are run
 only with --types. All problems are reported at once.`,
 		Example: `  deployster validate base.yaml prod.yaml --var tag=1.2
   deployster validate web.yaml --types`,
@@ -57,6 +59,11 @@ func runValidate(ctx context.Context, a *app.App, o validateOptions) error {
 	}
 	if err == nil && o.types {
 		err = askTypes(ctx, a, in, o)
+	}
+	if err == nil && !o.types {
+		var unmatched []diff.Unmatched
+		unmatched, err = in.Unmatched(answered(a, o))
+		session.WarnUnmatched(a, unmatched)
 	}
 	if err != nil {
 		return err

@@ -2,6 +2,7 @@ package session
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"path/filepath"
 
@@ -11,8 +12,10 @@ import (
 	"github.com/deployster-go/deployster/engine"
 	"github.com/deployster-go/deployster/expression"
 	"github.com/deployster-go/deployster/internal/cli/app"
+	"github.com/deployster-go/deployster/internal/view"
 	"github.com/deployster-go/deployster/manifest"
 	"github.com/deployster-go/deployster/runner"
+	"github.com/deployster-go/deployster/runner/report"
 )
 
 // AskActions asks types which images they name for their own actions, as the runs of workers
@@ -46,7 +49,7 @@ func askActions(a *app.App, f WorkerFlags, pinned carrying) (work.AskActions, er
 }
 
 // Accepted asks the types of an input, with the contents that are carried, whether they
-// accept it. Nothing of it is recorded.
+// accept it, and shows what they warn of. Nothing of it is recorded.
 func Accepted(ctx context.Context, a *app.App, f WorkerFlags, on *work.Connection, in *work.Input, carried []revision.Image) error {
 	c, err := config(a, nil, f.Input, f.Engine)
 	if err != nil {
@@ -54,7 +57,16 @@ func Accepted(ctx context.Context, a *app.App, f WorkerFlags, on *work.Connectio
 	}
 	r, end := asking(a, c, on, in, ofRevision(carried, on.Images))
 	defer end()
-	return r.Accepted(ctx, runner.Caller{Crashed: c.Crashed})
+	return r.Accepted(ctx, runner.Caller{Crashed: c.Crashed, Observer: warnings{a}})
+}
+
+// warnings shows the warnings of types, and nothing else.
+type warnings struct{ app *app.App }
+
+func (w warnings) Observe(e report.Event) {
+	if e.Kind == report.Warning {
+		fmt.Fprintf(w.app.Err, "warning: %s\n", view.Clean(e.Resource+": "+e.Text))
+	}
 }
 
 // asking is a runner that only asks types, and what removes its files.

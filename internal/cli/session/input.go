@@ -20,6 +20,7 @@ import (
 	"github.com/deployster-go/deployster/manifest"
 	"github.com/deployster-go/deployster/manifest/vars"
 	"github.com/deployster-go/deployster/runner"
+	"github.com/deployster-go/deployster/runner/diff"
 )
 
 // Flags are the flags of commands that read manifests.
@@ -167,6 +168,13 @@ func WarnUnread(a *app.App, unread []manifest.Problem, strict bool) error {
 		fmt.Fprintf(a.Err, "warning: nothing reads %s more\n", phrase.Count(more, "variable"))
 	}
 	return nil
+}
+
+// WarnUnmatched warns of paths to ignore that match nothing.
+func WarnUnmatched(a *app.App, all []diff.Unmatched) {
+	for _, u := range all {
+		fmt.Fprintf(a.Err, "warning: %s\n", view.Clean(u.Resource+": "+u.String()))
+	}
 }
 
 // NoteOmitted says which files a revision is to do without. A directory from which
