@@ -45,7 +45,10 @@ func (r Recipe) Inputs(job record.JobSpec, platform, own string) string {
 		Image: r.Image.ID, Program: r.Entrypoint, Args: r.Args,
 		Env: r.Env, Secrets: r.Secrets, Sources: r.Artifact, Plugs: r.Plugs, Network: r.Network,
 	}
-	if r.Image.Unpinned != "" || r.Image.ID == "" {
+	switch {
+	case r.Image.Unpinned == "" && r.Image.ID == "" && r.Image.Digest != "":
+		in.Image = r.Image.Digest
+	case r.Image.Unpinned != "" || r.Image.ID == "":
 		in.Image, in.Never = r.Image.Image, own
 	}
 	for _, u := range job.Uses {

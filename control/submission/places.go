@@ -12,6 +12,7 @@ import (
 	"github.com/deployster-go/deployster/build/plan"
 	"github.com/deployster-go/deployster/build/recipe"
 	"github.com/deployster-go/deployster/build/record"
+	"github.com/deployster-go/deployster/control/revision"
 	"github.com/deployster-go/deployster/engine"
 	"github.com/deployster-go/deployster/internal/phrase"
 	"github.com/deployster-go/deployster/internal/yamlfile"
@@ -34,9 +35,11 @@ type place struct {
 	among  int               // how many hosts its query selects
 	images map[string]Pinned // by name
 
-	worker string // that answers; "" is none
-	asked  bool
-	why    []error // why workers do not serve it
+	worker  string // that answers; "" is none
+	asked   bool
+	why     []error  // why workers do not serve it
+	silent  int      // how many of them did not answer
+	missing []string // images that are not pinned because no worker has its platform
 }
 
 // fleet is the workers that there are.
@@ -187,7 +190,7 @@ func (s *collecting) answering(p *place) (string, error) {
 	}
 	p.asked = true
 	for _, h := range p.hosts {
-		if len(p.why) >= mostAsked {
+		if p.silent >= mostAsked {
 			break
 		}
 		platforms, err := s.fleet.look(s.ctx, h.Name)
@@ -200,6 +203,7 @@ func (s *collecting) answering(p *place) (string, error) {
 		switch {
 		case err != nil:
 			p.why = append(p.why, err)
+			p.silent++
 		case !serves(platforms, p.Platform):
 			p.why = append(p.why, fmt.Errorf("worker %s builds for %s", h.Name, phrase.List(platforms)))
 		default:
@@ -252,7 +256,7 @@ func (s *collecting) pinImage(of *job) error {
 		at.images[name] = pinned
 		s.out.Images = append(s.out.Images, pinned)
 	}
-	if pinned.Unpinned != "" && !s.Unpinned {
+	if pinned.Unpinned != "" && !s.Unpinned && !s.lacking(at) {
 		s.problem(from, of.pkg, "image", "which content image %s has for %s cannot be found out: %s; make it available, or say --allow-unpinned to use whatever it is on each worker", name, at.Platform, pinned.Unpinned)
 	}
 	return nil
@@ -262,11 +266,17 @@ func (s *collecting) pinImage(of *job) error {
 func (s *collecting) pin(at *place, name string) (Pinned, error) {
 	out := Pinned{Image: recipe.Image{Image: name}, Platform: at.Platform}
 	worker, err := s.answering(at)
-	if err == nil && worker == "" {
-		err = s.unserved(at)
-	}
 	if err != nil {
 		return out, err
+	}
+	if worker == "" {
+		if pinned, is := byContent(out); is {
+			return pinned, nil
+		}
+		if s.lacking(at) {
+			at.missing = append(at.missing, name)
+		}
+		return out, s.unserved(at)
 	}
 	on, err := s.Engine(s.ctx, worker)
 	if err != nil {
@@ -289,6 +299,25 @@ func (s *collecting) pin(at *place, name string) (Pinned, error) {
 	return out, nil
 }
 
+// byContent pins an image whose name says which content it has.
+func byContent(p Pinned) (Pinned, bool) {
+	if !revision.IsContent(p.Image.Image) {
+		return p, false
+	}
+	if _, digest, in := strings.Cut(p.Image.Image, "@"); in {
+		p.Digest = digest
+	} else {
+		p.ID = p.Image.Image
+	}
+	return p, true
+}
+
+// lacking reports whether it is certain that no worker there is serves a place. Other than one that does not answer,
+// that is no reason to build nothing of the group.
+func (s *collecting) lacking(p *place) bool {
+	return p.asked && p.worker == "" && s.fleet.err == nil && len(s.fleet.hosts) > 0 && p.silent == 0
+}
+
 func platformOf(image engine.Image) string {
 	if image.OS == "" || image.Arch == "" {
 		return ""
@@ -306,11 +335,14 @@ func (s *collecting) unserved(p *place) error {
 	case p.among == 0:
 		return fmt.Errorf("no host of the inventory is selected by %q: correct the query, or give hosts what it asks for", p.Workers)
 	case len(p.hosts) == 0:
-		return fmt.Errorf("no worker has the platform %s: add one, or correct target", p.Platform)
+		return fmt.Errorf("no worker has the platform %s: add a host that has it to the inventory, or correct target", p.Platform)
 	}
 	reasons, more := p.why, ""
 	if len(reasons) > mostReasons {
 		reasons, more = reasons[:mostReasons], fmt.Sprintf(", and %d more", len(p.why)-mostReasons)
+	}
+	if p.silent == 0 {
+		return fmt.Errorf("no worker has the platform %s: %w%s: add a host that has it to the inventory, or correct target", p.Platform, errors.Join(reasons...), more)
 	}
 	return fmt.Errorf("no worker for %s answers (%s): %w%s", p.Platform, phrase.Count(len(p.hosts), "host"), errors.Join(reasons...), more)
 }
@@ -320,7 +352,8 @@ func (s *collecting) warnUnserved(c *build.Submit) error {
 	const named = 5
 	for i, at := range c.Places {
 		from := slices.IndexFunc(s.places, func(p *place) bool { return p.Place == at })
-		worker, err := s.answering(s.places[from])
+		place := s.places[from]
+		worker, err := s.answering(place)
 		if err != nil {
 			return err
 		}
@@ -335,7 +368,11 @@ func (s *collecting) warnUnserved(c *build.Submit) error {
 		}
 		count := len(names)
 		slices.Sort(names)
-		s.out.Warnings = append(s.out.Warnings, fmt.Sprintf("nobody can do %s now, of %s: %s", phrase.Count(count, "job"), phrase.First(slices.Compact(names), named), strings.Join(strings.Fields(s.unserved(s.places[from]).Error()), " ")))
+		text := fmt.Sprintf("no worker can do %s now, of %s: %s", phrase.Count(count, "job"), phrase.First(slices.Compact(names), named), strings.Join(strings.Fields(s.unserved(place).Error()), " "))
+		if len(place.missing) > 0 {
+			text += fmt.Sprintf("; image %s is used as it is on the worker that is added: name it by digest to prevent that", phrase.First(place.missing, named))
+		}
+		s.out.Warnings = append(s.out.Warnings, text)
 	}
 	return nil
 }

@@ -307,7 +307,8 @@ func FuzzCollect(f *testing.F) {
 			return
 		}
 		for i := range got.Submit.Jobs {
-			require.NotEmpty(t, w.recipe(got, i+1).Image.ID, "job %d runs", i+1)
+			image := w.recipe(got, i+1).Image
+			require.NotEmpty(t, image.ID+image.Digest+image.Unpinned, "job %d runs", i+1)
 		}
 		_, err = build.New("builds").Propose(got.Submit, time.Now())
 		require.True(t, err != nil || len(got.Submit.Jobs) != 0, "a group without jobs is taken")
@@ -399,10 +400,10 @@ func TestJobsThatNobodyCanDoAreSaid(t *testing.T) {
 		{"a worker that answers", []inventory.Host{role("a", "builder")}, "", nil, map[string][]string{"a": {"linux/arm64"}}, "linux/arm64", ""},
 		{"one that says its platform", []inventory.Host{role("a", "builder", "linux/arm/v7")}, "", nil, nil, "linux/arm/v7", ""},
 		{"a platform without its variant", []inventory.Host{role("a", "builder", "linux/arm/v7")}, "target: linux/arm", nil, nil, "linux/arm", ""},
-		{"no hosts", nil, "", nil, nil, "linux/" + runtime.GOARCH, "nobody can do 2 jobs now, of a, b: the inventory has no hosts: list workers in it"},
+		{"no hosts", nil, "", nil, nil, "linux/" + runtime.GOARCH, "no worker can do 2 jobs now, of a, b: the inventory has no hosts: list workers in it"},
 		{"nobody selected", []inventory.Host{role("a", "web")}, `workers: "attribute:role == builder"`, nil, nil, "linux/" + runtime.GOARCH, `no host of the inventory is selected by "attribute:role == builder": correct the query`},
-		{"another platform", []inventory.Host{role("a", "builder", "linux/amd64")}, "target: linux/arm64", nil, nil, "linux/arm64", "no worker has the platform linux/arm64: add one, or correct target"},
-		{"an engine of another platform", []inventory.Host{role("a", "builder")}, "target: linux/arm64", nil, map[string][]string{"a": {"linux/amd64"}}, "linux/arm64", "no worker for linux/arm64 answers (1 host): worker a builds for linux/amd64"},
+		{"another platform", []inventory.Host{role("a", "builder", "linux/amd64")}, "target: linux/arm64", nil, nil, "linux/arm64", "no worker has the platform linux/arm64: add a host that has it to the inventory, or correct target"},
+		{"an engine of another platform", []inventory.Host{role("a", "builder")}, "target: linux/arm64", nil, map[string][]string{"a": {"linux/amd64"}}, "linux/arm64", "no worker has the platform linux/arm64: worker a builds for linux/amd64: add a host that has it"},
 		{"nobody answers", []inventory.Host{role("a", "builder", "linux/amd64"), role("b", "builder", "linux/amd64")}, "", []string{"a", "b"}, nil, "linux/amd64", "no worker for linux/amd64 answers (2 hosts): a is away b is away"},
 		{"one of two answers", []inventory.Host{role("a", "builder"), role("b", "builder")}, "", []string{"a"}, map[string][]string{"b": {"linux/amd64"}}, "linux/amd64", ""},
 		{"several platforms", []inventory.Host{role("a", "builder", "linux/amd64", "linux/arm64")}, "", nil, nil, "", "packages.yaml:3:12: its workers have several platforms, linux/amd64, linux/arm64: say for which it is built, as target: linux/amd64"},
@@ -430,9 +431,65 @@ func TestJobsThatNobodyCanDoAreSaid(t *testing.T) {
 			}
 			require.NoError(t, err)
 			warned := strings.Join(got.Warnings, "\n")
-			if got.Submit.Places[0].Platform != c.platform || strings.Contains(warned, "nobody") != (c.want != "") || !strings.Contains(warned, c.want) {
+			if got.Submit.Places[0].Platform != c.platform || strings.Contains(warned, "no worker can do") != (c.want != "") || !strings.Contains(warned, c.want) {
 				t.Errorf("places %v, warnings %q", got.Submit.Places, got.Warnings)
 			}
+		})
+	}
+}
+
+// A job that no worker can do keeps nothing else of its group from being built.
+func TestAPlatformThatNoWorkerHasRefusesNoGroup(t *testing.T) {
+	digest := "sha256:" + strings.Repeat("dd", 32)
+	for _, c := range []struct {
+		name, job string
+		away      bool // the worker
+		want      recipe.Image
+		warned    string // "" is refused
+	}{
+		{"a name", "{name: boot, target: linux/riscv64, image: build:1}", false,
+			recipe.Image{Image: "build:1", Unpinned: "no worker has the platform linux/riscv64: worker local builds for linux/amd64: add a host that has it to the inventory, or correct target"},
+			"no worker can do 1 job now, of boot: no worker has the platform linux/riscv64: worker local builds for linux/amd64: add a host that has it to the inventory, or correct target; image build:1 is used as it is"},
+		{"a query", "{name: boot, workers: name == nobody, image: build:1}", false,
+			recipe.Image{Image: "build:1", Unpinned: `no host of the inventory is selected by "name == nobody": correct the query, or give hosts what it asks for`},
+			`no worker can do 1 job now, of boot: no host of the inventory is selected by "name == nobody"`},
+		{"a digest", "{name: boot, target: linux/riscv64, image: \"tools@" + digest + "\"}", false,
+			recipe.Image{Image: "tools@" + digest, Digest: digest}, "no worker can do 1 job now, of boot: no worker has the platform linux/riscv64"},
+		{"an id", "{name: boot, target: linux/riscv64, image: \"" + digest + "\"}", false,
+			recipe.Image{Image: digest, ID: digest}, "no worker can do 1 job now, of boot"},
+		{"a worker that does not answer may have the platform", "{name: boot, image: build:1}", true, recipe.Image{}, ""},
+		{"but needs not for a digest", "{name: boot, image: \"tools@" + digest + "\"}", true,
+			recipe.Image{Image: "tools@" + digest, Digest: digest}, "no worker for linux/amd64 answers (1 host): local is away"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			w := newWorld(t, nil)
+			w.hosts = []inventory.Host{{Name: "local"}}
+			text := "group: cross\njobs:\n  - " + c.job + "\n  - {name: l1, image: build:2}\n"
+			if c.away {
+				w.hosts[0].Platforms, w.away["local"] = []string{"linux/amd64"}, errors.New("local is away")
+				text = "group: cross\njobs:\n  - " + c.job + "\n"
+			}
+			got, err := w.collect(text)
+			if c.warned == "" {
+				assert.ErrorContains(t, err, "which content image build:1 has for linux/amd64 cannot be found out")
+				return
+			}
+			require.NoError(t, err)
+			require.Len(t, got.Warnings, 1)
+			assert.Contains(t, got.Warnings[0], c.warned)
+			assert.Equal(t, c.want.Unpinned != "", strings.Contains(got.Warnings[0], "name it by digest"), "%s", got.Warnings[0])
+			for i, j := range got.Submit.Jobs {
+				if j.Package == "boot" {
+					assert.Equal(t, c.want, w.recipe(got, i+1).Image)
+				} else {
+					assert.Equal(t, image("bb").ID, w.recipe(got, i+1).Image.ID)
+				}
+			}
+			w.Own = "another group"
+			boot := func(c *submission.Collected) string {
+				return c.Submit.Jobs[slices.IndexFunc(c.Submit.Jobs, func(j record.JobSpec) bool { return j.Package == "boot" })].Inputs
+			}
+			assert.Equal(t, c.want.Unpinned == "", boot(w.collected(text)) == boot(got), "what is pinned is the same in another group, and nothing else is")
 		})
 	}
 }

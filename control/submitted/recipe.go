@@ -9,6 +9,7 @@ import (
 
 	"github.com/deployster-go/deployster/build/definition"
 	"github.com/deployster-go/deployster/build/recipe"
+	"github.com/deployster-go/deployster/control/revision"
 	"github.com/deployster-go/deployster/control/submission"
 )
 
@@ -39,7 +40,7 @@ func checkImage(r recipe.Recipe) error {
 		return fmt.Errorf("%.100q is no image", i.Image)
 	case why != "":
 		return fmt.Errorf("%.100q %s", i.Image, why)
-	case i.ID == "" && i.Unpinned == "":
+	case i.ID == "" && i.Unpinned == "" && !(revision.IsContent(i.Image) && i.Digest != ""):
 		return fmt.Errorf("which content image %s has is not said, nor why", i.Image)
 	case !isText(i.ID) || !isText(i.Digest) || len(i.Unpinned) > maxCause || strings.ContainsFunc(i.Unpinned, isControl):
 		return fmt.Errorf("what is said of image %s are no short texts", i.Image)
