@@ -7,7 +7,9 @@ package apply
 import (
 	"context"
 	"errors"
+	"slices"
 
+	"github.com/deployster-go/deployster/control/runs"
 	"github.com/deployster-go/deployster/control/work"
 	"github.com/deployster-go/deployster/internal/planfile"
 	"github.com/deployster-go/deployster/manifest"
@@ -50,12 +52,56 @@ func (r *Run) Place() planfile.Engine {
 	return planfile.Engine{Name: r.Info.Name, Address: r.Info.Address, Network: r.Containers.Network, Remote: r.Info.Remote}
 }
 
-// Bind has the run do what a saved plan says, and nothing else.
-func (r *Run) Bind(f *planfile.File) {
+// LogNow is where the log is, as saved plans say it. It is found out before anything is planned.
+func (r *Run) LogNow(ctx context.Context) (planfile.Log, error) {
+	seq, err := runs.Position(ctx, r.Control.Log)
+	return planfile.Log{ID: r.Control.Log.ID(), Event: seq}, err
+}
+
+// Bind has the run do what a saved plan says, and nothing else. again has it done from its beginning, whatever
+// runs have done of it.
+func (r *Run) Bind(f *planfile.File, again bool) {
 	r.Spec.Fingerprint, r.Spec.Bound = f.Salt.Fingerprint, f.Bound()
-	r.Caller.Details["plan"] = f.Digest
+	planned := runs.Planned{ID: f.Digest, Again: again, After: f.Log.Event, Resources: f.Resources}
+	if f.Log.ID != r.Control.Log.ID() { // its events are none of this log
+		planned.After, planned.Since = 0, f.Made()
+	}
+	r.does(planned)
 	r.only = append([]string{}, f.Pruned()...)
 	r.prune = len(r.only) > 0
+}
+
+// does has the run do a plan, and no other run at the same time.
+func (r *Run) does(p runs.Planned) {
+	r.Control.Planned = &p
+	if r.Caller.Details["plan"] = p.ID; p.Again {
+		r.Caller.Details["again"] = "true"
+	}
+}
+
+// resume has the run do only what is left of the plan. It fails with a *runs.AppliedError where nothing is left, and
+// with a *runs.OutdatedError where another run changed what the plan is of.
+func (r *Run) resume(ctx context.Context) (unlock func(), err error) {
+	if r.Control.Planned == nil {
+		return func() {}, nil
+	}
+	waiting, cancel := r.Containers.Stop.Context(ctx)
+	defer cancel()
+	unlock, err = runs.LockPlan(waiting, r.Control.Log, r.Control.Planned.ID, r.Control.Notice)
+	if err != nil {
+		return nil, r.Containers.Stop.Interrupted(ctx, err)
+	}
+	done, err := r.Control.Planned.Read(ctx, r.Control.Log, r.Control.Target)
+	if err != nil {
+		unlock()
+		return nil, err
+	}
+	for node, planned := range r.Spec.Bound {
+		planned.DoneBy = done.Done[node]
+		r.Spec.Bound[node] = planned
+	}
+	r.Spec.Replace = slices.DeleteFunc(slices.Clone(r.Spec.Replace), func(name string) bool { return done.Done[name] != "" || done.Removed[name] })
+	return unlock, nil
 }
 
 // Runner is what does the run. It knows what the manifests no longer declare.
@@ -77,6 +123,11 @@ func (r *Run) Plan(ctx context.Context, with *runner.Runner) (*report.Plan, erro
 // Execute carries the run out. Before it changes anything, and when it has its place in the
 // log, ask may show what it would do, complete the Caller, and refuse.
 func (r *Run) Execute(ctx context.Context, mode runner.ConfirmMode, keepGoing bool, ask func(*runner.Runner) error) error {
+	unlock, err := r.resume(ctx)
+	if err != nil {
+		return err
+	}
+	defer unlock()
 	held, err := r.Begin(ctx)
 	if err != nil {
 		return err

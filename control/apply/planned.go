@@ -23,6 +23,7 @@ type planned struct {
 	request   Request
 	salt      planfile.Salt
 	engine    planfile.Engine
+	log       planfile.Log
 	resources []report.ResourcePlan
 	shown     []byte // to people
 	whole     bool   // it can be applied
@@ -38,6 +39,10 @@ func (r *Runs) Plan(ctx context.Context, request Request) (*Served, error) {
 	}
 	return r.look(ctx, request, "plan", func(all context.Context, run *Run) (*planned, error) {
 		run.Spec.KeepGoing, run.Spec.Fingerprint = true, salt.Fingerprint
+		log, err := run.LogNow(all)
+		if err != nil {
+			return nil, err
+		}
 		with, err := run.Runner(all)
 		if err != nil {
 			return nil, err
@@ -47,7 +52,7 @@ func (r *Runs) Plan(ctx context.Context, request Request) (*Served, error) {
 			return nil, failed
 		}
 		shown, err := planfile.Show(plan)
-		return &planned{request: request, salt: salt, engine: run.Place(), resources: plan.Resources, shown: shown, whole: failed == nil}, errors.Join(failed, err)
+		return &planned{request: request, salt: salt, engine: run.Place(), log: log, resources: plan.Resources, shown: shown, whole: failed == nil}, errors.Join(failed, err)
 	})
 }
 

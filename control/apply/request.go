@@ -32,6 +32,7 @@ type Request struct {
 
 	Plan  string          // run that planned the same, to which the run is bound: what is not as planned is refused; "" is none
 	Saved string          // digest of a saved plan, to which the run is bound in the same way; "" is none
+	Again bool            // the saved plan is done from its beginning, whatever runs have done of it
 	By    string          // who asks
 	Mark  json.RawMessage // what the first event says of the request; nil is nothing
 }

@@ -45,7 +45,7 @@ func (r *Request) bind(c *work.Config, run *Run) error {
 	case len(defined)+len(valued)+len(texts) > 0:
 		return refused("is of others: %s; plan again", strings.Join(append(append(defined, valued...), texts...), ", "))
 	}
-	run.Bind(saved)
+	run.Bind(saved, r.Again)
 	return nil
 }
 
@@ -56,5 +56,5 @@ func (s *Served) Saved() ([]byte, error) {
 	if plan == nil || plan.drift || !plan.whole || plan.request.Removing {
 		return nil, nil
 	}
-	return planfile.Send(&planfile.File{Salt: plan.salt, Run: s.ID, Engine: plan.engine, Resources: plan.resources})
+	return planfile.Send(&planfile.File{Salt: plan.salt, Run: s.ID, Engine: plan.engine, Log: plan.log, Resources: plan.resources})
 }

@@ -9,6 +9,7 @@ import (
 	"sync"
 
 	"github.com/deployster-go/deployster/control/gc"
+	"github.com/deployster-go/deployster/control/runs"
 	"github.com/deployster-go/deployster/control/work"
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/engine"
@@ -97,6 +98,7 @@ func (r *Runs) Begin(ctx context.Context, request Request) (*Served, error) {
 		if bound != nil && !request.Removing { // what is there by then is removed, as wherever it is asked for
 			of := planfile.File{Resources: bound.resources}
 			run.Spec.Fingerprint, run.Spec.Bound = bound.salt.Fingerprint, of.Bound()
+			run.does(runs.Planned{ID: request.Plan, After: bound.log.Event, Resources: bound.resources})
 		}
 		return run.Execute(all, runner.ConfirmNo, request.KeepGoing, func(*runner.Runner) error {
 			run.Caller.Observer = one

@@ -53,6 +53,8 @@ type Options struct {
 	Machine   string              // tells this machine from others that have the log; "" is not known
 	Moved     func(string) string // the name of a resource by the one that it had before; may be nil
 
+	Planned *Planned // that the run does, of which Read has looked; nil is none
+
 	Request json.RawMessage   // of its first event: the request that the run is for; nil is none
 	Carries map[string]string // of its first event: digests of what is applied, by path; nil is what lies in the workspace
 
@@ -160,7 +162,10 @@ func (r *Run) Enter(ctx context.Context, resource string, waiting func(string)) 
 	if err != nil {
 		return nil, fmt.Errorf("locking resource %s: %w", resource, err)
 	}
-	if err := r.clearResource(ctx, resource, waiting); err != nil {
+	if err = r.clearResource(ctx, resource, waiting); err == nil {
+		err = r.asPlanned(ctx, resource)
+	}
+	if err != nil {
 		leave()
 		return nil, err
 	}

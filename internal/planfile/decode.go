@@ -79,9 +79,9 @@ func genuine(data []byte) error {
 		return errors.New("is not a saved plan")
 	case err != nil:
 		return fmt.Errorf("was changed after it was made (%s); plan again", strings.TrimPrefix(err.Error(), "json: "))
-	case head.Version != json.Number(strconv.Itoa(Version)):
-		return fmt.Errorf("has version %.20q of the format, made by deployster %.40q, and this one reads version %d: apply it with that one, or plan again",
-			head.Version, head.Deployster, Version)
+	case head.Version != json.Number(strconv.Itoa(Version)) && head.Version != json.Number(strconv.Itoa(unlogged)):
+		return fmt.Errorf("has version %.20q of the format, made by deployster %.40q, and this one reads versions %d and %d: apply it with that one, or plan again",
+			head.Version, head.Deployster, unlogged, Version)
 	}
 	blank := bytes.Replace(data, digestField(head.Digest), digestField(""), 1)
 	if digest(blank) != head.Digest {
@@ -107,6 +107,8 @@ func (d *document) check() error {
 		return errors.New("it has no salt")
 	case !validHash().MatchString(d.ManifestHash):
 		return errors.New("it has no hash of its manifest")
+	case (d.Version == Version) != (d.Log != nil), d.Log != nil && (d.Log.ID == "" || d.Log.Event < 0):
+		return errors.New("it does not say what was in the log")
 	case d.Engine.Name == "":
 		return errors.New("it does not say on which engine it was made")
 	}

@@ -19,6 +19,7 @@ type document struct {
 	Run          string            `json:"run"`
 	Engine       Engine            `json:"engine"`
 	Server       string            `json:"server,omitempty"`
+	Log          *Log              `json:"log,omitempty"`
 	Manifests    []string          `json:"manifests"`
 	ManifestHash string            `json:"manifest_hash"`
 	Definitions  map[string]string `json:"definitions"`
@@ -74,6 +75,9 @@ func (f *File) document() document {
 	for i, r := range f.Resources {
 		d.Resources[i] = rowOf(r)
 	}
+	if d.Log = &f.Log; f.Log.ID == "" {
+		d.Version, d.Log = unlogged, nil
+	}
 	return d
 }
 
@@ -95,6 +99,9 @@ func (d *document) file() *File {
 		Digest: d.Digest, CreatedAt: d.CreatedAt, Deployster: d.Deployster, Salt: d.Salt, Run: d.Run, Engine: d.Engine, Server: d.Server,
 		Manifests: d.Manifests, ManifestHash: d.ManifestHash, Definitions: d.Definitions, Includes: d.Includes, Targets: d.Targets,
 		Given: d.Variables.Given, Variables: d.Variables.Hashes,
+	}
+	if d.Log != nil {
+		f.Log = *d.Log
 	}
 	for _, r := range d.Resources {
 		f.Resources = append(f.Resources, r.plan())

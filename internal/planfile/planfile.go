@@ -25,6 +25,8 @@ import (
 	"os"
 	"time"
 
+	"github.com/oklog/ulid/v2"
+
 	"github.com/deployster-go/deployster/internal/objects"
 	"github.com/deployster-go/deployster/protocol"
 	"github.com/deployster-go/deployster/runner/report"
@@ -32,7 +34,10 @@ import (
 
 // Version is that of the format. It grows with every change of it: a plan that
 // is not understood wholly must not be applied.
-const Version = 2
+const Version = 3
+
+// unlogged is the version whose files do not say what was in the log.
+const unlogged = 2
 
 // MaxSize is how large a file may be, in bytes.
 const MaxSize = 64 << 20
@@ -53,6 +58,7 @@ type File struct {
 	Run        string // ULID of the run that made it
 	Engine     Engine
 	Server     string // as it was named through which the engine was asked; "" is none
+	Log        Log    // as it was when the plan was made; zero in files of an older version
 
 	Manifests    []string // paths, relative to the workspace where they are in it
 	ManifestHash string
@@ -73,6 +79,20 @@ type Engine struct {
 	Address string `json:"address"`
 	Network string `json:"network,omitempty"` // "" is the engine's default
 	Remote  bool   `json:"remote,omitempty"`  // it did not see the files of the machine
+}
+
+// Log is where a deployment log was.
+type Log struct {
+	ID    string `json:"id"`
+	Event int64  `json:"event"` // the last one; 0 is an empty log
+}
+
+// Made is about when the plan began to be made.
+func (f *File) Made() time.Time {
+	if id, err := ulid.ParseStrict(f.Run); err == nil {
+		return ulid.Time(id.Time())
+	}
+	return f.CreatedAt
 }
 
 // Place describes for people where the plan was made.

@@ -42,7 +42,7 @@ func hash(of string) string {
 
 func some() *planfile.File {
 	return &planfile.File{
-		CreatedAt: time.Date(2026, 11, 21, 8, 6, 55, 123456789, time.UTC), Deployster: "1.2.3", Salt: salt, Run: "RUN",
+		CreatedAt: time.Date(2026, 11, 21, 8, 6, 55, 123456789, time.UTC), Deployster: "1.2.3", Salt: salt, Run: "RUN", Log: planfile.Log{ID: "LOG", Event: 7},
 		Engine:    planfile.Engine{Name: "docker", Address: "tcp://build:2376", Network: "none", Remote: true},
 		Manifests: []string{"web.yaml", "../base.yaml"}, ManifestHash: hash("manifest"),
 		Definitions: map[string]string{"net": hash("net"), "db": hash("db"), "api": hash("api")},
@@ -82,6 +82,18 @@ func TestWhatWasEncodedIsDecoded(t *testing.T) {
 	assert.True(t, reflect.DeepEqual(f.Bound()["db"], f.Resources[1]) && f.Plan().Run == "RUN", "the runner is told something else")
 }
 
+// Files of the version before are read, and are the same plan by their digest. They do not say where the log was.
+func TestAFileOfTheVersionBeforeIsDecoded(t *testing.T) {
+	f := some()
+	f.Log = planfile.Log{}
+	data := encoded(t, f)
+	assert.Contains(t, string(data), `"version": 2,`)
+	assert.Equal(t, f, must.Get(planfile.Decode(data))(t))
+	assert.Equal(t, f.CreatedAt, f.Made())
+	f.Run = "01M8NXZ5HPXNDK31T79DRDVGV5"
+	assert.Equal(t, "2026-11-30T09:53:22", f.Made().UTC().Format("2006-01-02T15:04:05"))
+}
+
 func TestAFileKeepsItsSchema(t *testing.T) {
 	text := must.Get(schema.Source("plan"))(t)
 	s := must.Get(schema.CompileConfig(text))(t)
@@ -117,8 +129,9 @@ func TestDecodeRefuses(t *testing.T) {
 		"a list":                           {`[1]`, "is not a saved plan"},
 		"half of it":                       {whole[:len(whole)/2], "was cut off"},
 		"its first lines":                  {whole[:60], "was cut off"},
-		"another version":                  {strings.Replace(whole, `"version": 2`, `"version": 1`, 1), `has version "1" of the format, made by deployster "1.2.3", and this one reads version 2`},
-		"no version":                       {strings.Replace(whole, `"version": 2,`, ``, 1), `has version ""`},
+		"another version":                  {strings.Replace(whole, `"version": 3`, `"version": 1`, 1), `has version "1" of the format, made by deployster "1.2.3", and this one reads versions 2 and 3`},
+		"no version":                       {strings.Replace(whole, `"version": 3,`, ``, 1), `has version ""`},
+		"forged: an event of no log":       {forged(func(f *planfile.File) { f.Log.Event = -1 }), "does not say what was in the log"},
 		"another status":                   {strings.Replace(whole, "STALE", "VALID", 1), "was changed after it was made"},
 		"another layout":                   {strings.ReplaceAll(whole, "\n", "\r\n"), "was changed after it was made"},
 		"no digest":                        {strings.Replace(whole, "sha256:", "", 1), "was changed after it was made"},

@@ -18,6 +18,7 @@ type Run struct {
 	Verbose   bool              `json:"verbose,omitempty" doc:"Ask resource types to be verbose."`
 	Plan      string            `json:"plan,omitempty" maxLength:"64" doc:"Id of a plan of the same, which the server still has: what is not as planned is refused."`
 	Saved     string            `json:"saved,omitempty" pattern:"^[0-9a-f]{64}$" doc:"SHA-256 of a saved plan, which is kept before, as an object: what is not as planned is refused."`
+	Again     bool              `json:"again,omitempty" doc:"Do the saved plan from its beginning, although runs did it, or a part of it."`
 }
 
 // Begun is a run that a server has begun.

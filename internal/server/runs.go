@@ -224,7 +224,7 @@ func (s *Server) beginLook(ctx context.Context, asked proposal.Run, begin func(*
 // requested is what somebody asks for who was authenticated.
 func requested(ctx context.Context, r proposal.Run) apply.Request {
 	return apply.Request{
-		Manifests: r.Manifests, Carries: r.Carries, Removing: r.Destroy, Targets: r.Targets, Replace: r.Replace, Prune: r.Prune, KeepGoing: r.KeepGoing, Verbose: r.Verbose, Plan: r.Plan, Saved: r.Saved, By: identity.Of(ctx).Name,
+		Manifests: r.Manifests, Carries: r.Carries, Removing: r.Destroy, Targets: r.Targets, Replace: r.Replace, Prune: r.Prune, KeepGoing: r.KeepGoing, Verbose: r.Verbose, Plan: r.Plan, Saved: r.Saved, Again: r.Again, By: identity.Of(ctx).Name,
 	}
 }
 
@@ -329,6 +329,8 @@ func (s *Server) checkRun(ctx context.Context, r proposal.Run) error {
 // checkSaved refuses a saved plan that cannot be applied.
 func (s *Server) checkSaved(r proposal.Run) error {
 	switch {
+	case r.Saved == "" && r.Again:
+		return huma.Error422UnprocessableEntity("again is of a saved plan, and there is none: leave again out")
 	case r.Saved == "":
 		return nil
 	case r.Plan != "" || r.Destroy:

@@ -36,6 +36,8 @@ func Of(planned, now report.ResourcePlan) *Error {
 	switch {
 	case planned.ImageID != now.ImageID:
 		return &Error{"the image of its type is another one", []diff.Change{{Path: "image", Op: diff.Modify, Old: planned.ImageID, New: now.ImageID}}}
+	case planned.DoneBy != "" && observed && now.Status != report.Valid:
+		return &Error{fmt.Sprintf("run %s did this part of the plan, and it is not as configured any more", planned.DoneBy), diff.Inverse(now.Diff)}
 	case planned.Status == report.Unknown && planned.ConfigHash == "":
 		return nil
 	case (now.ConfigHash != "" || observed) && planned.ConfigHash != now.ConfigHash:

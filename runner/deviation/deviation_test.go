@@ -32,6 +32,7 @@ func TestDeviation(t *testing.T) {
 		change(&p)
 		return p
 	}
+	done := func(p report.ResourcePlan) report.ResourcePlan { p.DoneBy = "R"; return p }
 	otherImage := func(p *report.ResourcePlan) { p.ImageID = "j" }
 	bigger := func(p *report.ResourcePlan) {
 		p.Config, p.ConfigHash = map[string]any{"size": int64(3), "more": "x"}, "d"
@@ -52,6 +53,13 @@ func TestDeviation(t *testing.T) {
 		"nothing is known yet but the image":        {stale, prepared, ""},
 		"nothing is known yet but the config":       {stale, resolved, ""},
 		"what was open is resolved as was foreseen": {waiting, stale, ""},
+
+		"it was done for this plan":              {done(stale), valid, ""},
+		"it was done, and is not looked at yet":  {done(absent), resolved, ""},
+		"what was open was done":                 {done(unknown), valid, ""},
+		"it was done, and is gone":               {done(absent), absent, "run R did this part of the plan, and it is not as configured any more; plan again"},
+		"it was done, and is as it was planned":  {done(stale), stale, "run R did this part of the plan, and it is not as configured any more; plan again:\n  ~ size: 1 → 2\n  - name: \"x\""},
+		"what was open was done, and is drifted": {done(unknown), stale, "run R did this part of the plan, and it is not as configured any more; plan again:\n  ~ size: 1 → 2\n  - name: \"x\""},
 
 		"another image":                   {valid, but(prepared, otherImage), "the image of its type is another one; plan again:\n  ~ image: \"i\" → \"j\""},
 		"another image of what was open":  {unknown, but(prepared, otherImage), "the image of its type is another one; plan again:\n  ~ image: \"i\" → \"j\""},

@@ -54,6 +54,7 @@ type ResourcePlan struct {
 	Actions   []protocol.Action
 	Reason    ReasonCode // Failed, Skipped: why
 	Error     string     // the same as a sentence
+	DoneBy    string     // of a plan that an apply is bound to: run that did all of this already, for the same plan; "" is none
 	MadeBy    string     // run that made what is removed because it is no longer declared; "" is declared
 
 	// What an Apply that is bound to the plan must find again (Spec.Bound).

@@ -19,6 +19,7 @@ type applyOptions struct {
 	lookOptions
 	confirm   prompt.ConfirmFlags
 	keepGoing bool
+	again     bool
 	sent      sentOptions
 	watch     bool
 }
@@ -65,7 +66,9 @@ depends on is verified. Several manifests are merged into one.
 
 PLAN is a file that "plan -o" wrote. Exactly what it says is done, without
 questions; what is not as the plan found it is refused, with what differs. You
-are asked only about resources that the plan had to leave open.
+are asked only about resources that the plan had to leave open. A plan that a run
+did wholly is refused, unless you say --again; of one that was cut short what is
+left is done. A plan is refused, too, if another run changed one of its resources.
 
 --replace RESOURCE removes a resource first, by its type, and makes it again;
 what depends on it is looked at after that. --prune removes what runs of these
@@ -88,9 +91,11 @@ Before anything is changed the plan is shown, and you are asked` + asking,
   deployster apply web.yaml --replace db
   deployster apply web.yaml --prune
   deployster apply web.plan
+  deployster apply web.plan --again
   deployster apply web.yaml --yes --server https://deploy.example.com`,
 	}
 	o.register(a, c, "after a failure, go on with what does not depend on it", func(ctx context.Context) error { return runApply(ctx, a, o) })
+	c.Flags().BoolVar(&o.again, "again", false, "do all of a saved plan once more, whatever runs did of it")
 	o.input.RegisterReplace(c)
 	o.input.RegisterLocked(c)
 	return c
@@ -141,6 +146,8 @@ func runApply(ctx context.Context, a *app.App, o applyOptions) error {
 		return err
 	}
 	switch {
+	case saved == nil && o.again:
+		return exit.Usage("--again is for a saved plan: without one an apply does whatever is left to do")
 	case remote != nil && saved != nil:
 		return applySavedRemote(ctx, a, o, saved, remote)
 	case remote != nil:

@@ -151,6 +151,9 @@ func runPlan(ctx context.Context, a *app.App, o planOptions) error {
 	if o.saving {
 		l.Spec.Fingerprint = into.Salt.Fingerprint
 		into.Engine = l.Place()
+		if into.Log, err = l.LogNow(l.Ctx); err != nil {
+			return l.Interrupted(errors.Join(err, l.report.Close()))
+		}
 	}
 	with, err := l.Runner(l.Ctx)
 	if err != nil {

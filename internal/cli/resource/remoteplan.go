@@ -66,7 +66,7 @@ func (s *saving) saveRemote(ctx context.Context, a *app.App, in *work.Input, o p
 	if err != nil {
 		return err
 	}
-	s.Salt, s.Engine, s.Server = sent.Salt, sent.Engine, remote.Name()
+	s.Salt, s.Engine, s.Log, s.Server = sent.Salt, sent.Engine, sent.Log, remote.Name()
 	return s.save(a, in, o, sent.Plan(), report)
 }
 
@@ -101,7 +101,7 @@ func applySavedRemote(ctx context.Context, a *app.App, o applyOptions, p *savedP
 			return err
 		}
 	}
-	asked.KeepGoing = o.keepGoing
+	asked.KeepGoing, asked.Again = o.keepGoing, o.again
 	if asked.Saved, err = p.keep(a); err != nil {
 		return err
 	}

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/deployster-go/deployster/control/runs"
 	"github.com/deployster-go/deployster/control/work"
 	"github.com/deployster-go/deployster/expression"
 	"github.com/deployster-go/deployster/internal/atomicfile"
@@ -97,10 +98,25 @@ func applySaved(ctx context.Context, a *app.App, o applyOptions, p *savedPlan) e
 	if now := s.Place(); now != p.Engine {
 		return exit.Usage("the plan %s was made on %s, and this is %s: apply it there, or plan again: %s", p.path, p.Engine, now, p.planCommand())
 	}
-	s.Bind(p.File)
-	err = s.Execute(a, mode, o.keepGoing, p.Plan())
+	if log := s.Control.Log.ID(); p.Log.ID != "" && p.Log.ID != log {
+		a.Notice(fmt.Sprintf("note: the plan was made with another log (%s): whether a run of that log applied it is not known here", output.InLine(p.Log.ID)))
+	}
+	s.Bind(p.File, o.again)
+	err = p.refused(s.Execute(a, mode, o.keepGoing, p.Plan()))
 	if refused := new(deviation.Error); errors.As(err, &refused) && !a.JSON() {
 		fmt.Fprintf(a.Err, "What is not as planned was not touched. To plan again: %s\n", p.planCommand())
+	}
+	return err
+}
+
+// refused names the plan where the log says that it is not to be applied, and what to type.
+func (p *savedPlan) refused(err error) error {
+	applied, outdated := new(runs.AppliedError), new(runs.OutdatedError)
+	switch {
+	case errors.As(err, &applied) && applied.Since == nil:
+		return exit.Usage("%s: %w:\n%s --again, or %s", p.path, applied, p.applyCommand(), p.planCommand())
+	case errors.As(err, &applied), errors.As(err, &outdated):
+		return exit.Usage("%s: %w: %s", p.path, err, p.planCommand())
 	}
 	return err
 }
