@@ -67,6 +67,7 @@ type Job struct {
 	Pids       int64         // 0 is the engine's default
 	Network    string        // "" is the engine's default
 	Timeout    time.Duration // 0 is none
+	Reuse      *bool         // whether it uses what other groups have built of the same; nil is unless a plug has no content
 	Target     Value         // platform, such as linux/amd64; its text is "" where it is that of the workers
 	Workers    Value         // a query over the inventory; its text is "" where all hosts are workers
 }

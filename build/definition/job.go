@@ -30,7 +30,7 @@ const (
 )
 
 // jobKeys are the keys of what a job runs.
-var jobKeys = []string{"image", "entrypoint", "args", "env", "secrets", "sources", "plugs", "resources", "network", "timeout", "target", "workers"}
+var jobKeys = []string{"image", "entrypoint", "args", "env", "secrets", "sources", "plugs", "resources", "network", "timeout", "target", "workers", "reuse"}
 
 // own is where what is mounted into a container has its place.
 const own = "/var/lib/deployster"
@@ -80,6 +80,11 @@ func (j *Job) read(fields map[string]*yamlfile.Node) {
 		case "timeout":
 			if d, ok := n.Duration(duration.Duration(MinTimeout), duration.Duration(MaxTimeout)); ok {
 				j.Timeout = time.Duration(d)
+			}
+		case "reuse":
+			reuse, ok := n.Bool()
+			if j.Reuse = &reuse; !ok {
+				n.Fail("must be true or false")
 			}
 		case "target":
 			j.Target = readTarget(n)

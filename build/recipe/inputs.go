@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"slices"
 
 	"github.com/deployster-go/deployster/build/record"
 )
@@ -34,10 +35,16 @@ type use struct {
 	Run      bool   `json:"run,omitempty"`
 }
 
+// Reusable reports whether jobs that run the recipe may use what those of other groups have built, as far as that does
+// not depend on the image.
+func (r Recipe) Reusable() bool {
+	return r.Reuse == ReuseAlways || r.Reuse != ReuseNever && !slices.ContainsFunc(r.Plugs, func(p Plug) bool { return p.Content == "" })
+}
+
 // Inputs identifies all that goes into a job that runs the recipe on a platform, but for
 // what other jobs of its group build: two jobs for which it is the same do the same. The
-// values of secrets, the bounds of time and memory and who does it are not part of it. Of an
-// image whose content is not known nobody can say whether it is the same; own tells such
+// values of secrets, the bounds of time and memory and who does it are not part of it. If the content
+// of an image or of a plug is not known, nobody can say whether it is the same; own tells such
 // jobs from those of all other groups.
 func (r Recipe) Inputs(job record.JobSpec, platform, own string) string {
 	in := inputs{
@@ -50,6 +57,9 @@ func (r Recipe) Inputs(job record.JobSpec, platform, own string) string {
 		in.Image = r.Image.Digest
 	case r.Image.Unpinned != "" || r.Image.ID == "":
 		in.Image, in.Never = r.Image.Image, own
+	}
+	if !r.Reusable() {
+		in.Never = own
 	}
 	for _, u := range job.Uses {
 		in.Uses = append(in.Uses, use{u.Package, u.Artifact, u.Job > 0, u.Run})

@@ -22,7 +22,17 @@ type Recipe struct {
 	Pids       int64             `json:"pids,omitempty"`    // processes and threads; 0 is the engine's default
 	Network    string            `json:"network,omitempty"` // "" is the engine's default
 	Timeout    time.Duration     `json:"timeout,omitempty"` // nanoseconds; 0 is none
+	Reuse      Reuse             `json:"reuse,omitempty"`   // "" is unless a plug has no content
 }
+
+// Reuse says whether a job uses what jobs of other groups have built of the same inputs.
+type Reuse string
+
+// What a definition says of it.
+const (
+	ReuseAlways Reuse = "always" // whatever is known of its plugs
+	ReuseNever  Reuse = "never"
+)
 
 // Image is an image as the definition names it, with its content.
 type Image struct {
@@ -51,4 +61,5 @@ type Plug struct {
 	Path          string `json:"path"`           // absolute
 	ContainerPath string `json:"container_path"` // absolute
 	ReadOnly      bool   `json:"read_only,omitempty"`
+	Content       string `json:"content,omitempty"` // hash of what it held when the group was submitted; "" is not known
 }

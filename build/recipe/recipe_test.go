@@ -21,7 +21,7 @@ func whole() recipe.Recipe {
 		Image: recipe.Image{Image: "build:1", ID: "sha256:aa", Digest: "sha256:bb"}, Entrypoint: "sh", Args: []string{"-c", "make > <&>"},
 		Env: map[string]string{"A": "", "B": "1"}, Secrets: map[string]recipe.Secret{"TOKEN": {Value: "{{ token }}"}},
 		Sources: []recipe.Source{{Path: "src/gcc"}}, Artifact: "sha256:cc",
-		Plugs:  []recipe.Plug{{Path: "/var/cache", ContainerPath: "/cache", ReadOnly: true}},
+		Plugs:  []recipe.Plug{{Path: "/var/cache", ContainerPath: "/cache", ReadOnly: true, Content: "sha256:ab"}},
 		Memory: 1 << 30, Pids: 100, Network: "none", Timeout: time.Hour,
 	}
 }
@@ -84,9 +84,18 @@ func TestInputsTellWhatDoesTheSame(t *testing.T) {
 			r.Env = map[string]string{"A": "1", "B": ""}
 			return
 		},
-		"what is a secret":       func(r *recipe.Recipe, _ *record.JobSpec) (_, _ string) { r.Secrets = nil; return },
-		"the sources":            func(r *recipe.Recipe, _ *record.JobSpec) (_, _ string) { r.Artifact = "sha256:ce"; return },
-		"a plug":                 func(r *recipe.Recipe, _ *record.JobSpec) (_, _ string) { r.Plugs[0].ReadOnly = false; return },
+		"what is a secret":  func(r *recipe.Recipe, _ *record.JobSpec) (_, _ string) { r.Secrets = nil; return },
+		"the sources":       func(r *recipe.Recipe, _ *record.JobSpec) (_, _ string) { r.Artifact = "sha256:ce"; return },
+		"a plug":            func(r *recipe.Recipe, _ *record.JobSpec) (_, _ string) { r.Plugs[0].ReadOnly = false; return },
+		"what a plug holds": func(r *recipe.Recipe, _ *record.JobSpec) (_, _ string) { r.Plugs[0].Content = "sha256:ac"; return },
+		"a plug that may hold anything": func(r *recipe.Recipe, _ *record.JobSpec) (_, _ string) {
+			r.Plugs[0].Content = ""
+			return "", "group 2"
+		},
+		"what is never used again": func(r *recipe.Recipe, _ *record.JobSpec) (_, _ string) {
+			r.Reuse = recipe.ReuseNever
+			return "", "group 2"
+		},
 		"the network":            func(r *recipe.Recipe, _ *record.JobSpec) (_, _ string) { r.Network = ""; return },
 		"the package":            func(_ *recipe.Recipe, j *record.JobSpec) (_, _ string) { j.Package = "gcc2"; return },
 		"the version":            func(_ *recipe.Recipe, j *record.JobSpec) (_, _ string) { j.Version = "10"; return },
@@ -113,13 +122,14 @@ func TestInputsTellWhatDoesTheSame(t *testing.T) {
 		assert.NotEqual(t, base, r.Inputs(j, platform, own), "the hash does not tell %s", name)
 	}
 	for name, change := range map[string]func(*recipe.Recipe, *record.JobSpec){
-		"the name of the image":    func(r *recipe.Recipe, _ *record.JobSpec) { r.Image.Image = "build:2" },
-		"its digest in a registry": func(r *recipe.Recipe, _ *record.JobSpec) { r.Image.Digest = "" },
-		"bounds":                   func(r *recipe.Recipe, _ *record.JobSpec) { r.Memory, r.Pids, r.Timeout = 1, 1, 1 },
-		"the paths of sources":     func(r *recipe.Recipe, _ *record.JobSpec) { r.Sources = nil },
-		"the pass":                 func(_ *recipe.Recipe, j *record.JobSpec) { j.Pass = 2 },
-		"which job makes it":       func(_ *recipe.Recipe, j *record.JobSpec) { j.Uses[0].Job = 7 },
-		"where it is recorded":     func(_ *recipe.Recipe, j *record.JobSpec) { j.Recipe, j.Place, j.Waits = 5, 1, record.Numbers{1} },
+		"the name of the image":     func(r *recipe.Recipe, _ *record.JobSpec) { r.Image.Image = "build:2" },
+		"its digest in a registry":  func(r *recipe.Recipe, _ *record.JobSpec) { r.Image.Digest = "" },
+		"bounds":                    func(r *recipe.Recipe, _ *record.JobSpec) { r.Memory, r.Pids, r.Timeout = 1, 1, 1 },
+		"the paths of sources":      func(r *recipe.Recipe, _ *record.JobSpec) { r.Sources = nil },
+		"what is used again anyway": func(r *recipe.Recipe, _ *record.JobSpec) { r.Reuse = recipe.ReuseAlways },
+		"the pass":                  func(_ *recipe.Recipe, j *record.JobSpec) { j.Pass = 2 },
+		"which job makes it":        func(_ *recipe.Recipe, j *record.JobSpec) { j.Uses[0].Job = 7 },
+		"where it is recorded":      func(_ *recipe.Recipe, j *record.JobSpec) { j.Recipe, j.Place, j.Waits = 5, 1, record.Numbers{1} },
 	} {
 		r, j := whole(), job
 		j.Uses = append([]record.Use{}, job.Uses...)

@@ -37,8 +37,12 @@ func (a *attempt) collect(ctx context.Context, e end) (*record.Finished, error) 
 	case err != nil:
 		return nil, fmt.Errorf("collecting what it made: %w", err)
 	}
+	inputs, err := a.inputs(ctx)
+	if err != nil {
+		return nil, err
+	}
 	finished := &record.Finished{
-		Artifact: made.Digest, Inputs: a.task.Inputs, Size: made.Size, Files: made.Files, Worker: a.task.Worker, Engine: a.engineName(),
+		Artifact: made.Digest, Inputs: inputs, Size: made.Size, Files: made.Files, Worker: a.task.Worker, Engine: a.engineName(),
 		Image: a.image.ID, Commit: a.task.Commit, Metadata: metadata, Took: e.took(),
 	}
 	if a.Provenance != nil {

@@ -68,6 +68,9 @@ func (a *attempt) mounts(ctx context.Context) ([]engine.Mount, error) {
 		}
 		all = append(all, engine.Mount{Source: p.Path, Target: p.ContainerPath, ReadOnly: p.ReadOnly})
 	}
+	if err := a.comparePlugs(ctx); err != nil {
+		return nil, err
+	}
 	return all, nil
 }
 

@@ -20,6 +20,7 @@ import (
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/engine"
 	"github.com/deployster-go/deployster/internal/artifacts"
+	"github.com/deployster-go/deployster/internal/contents"
 )
 
 // The labels of a job's container, besides those of all containers (see runner/invoke).
@@ -109,7 +110,8 @@ type Jobs struct {
 
 	discarding chan struct{} // has an element for each directory that is removed beside the next job
 
-	views engine.Views // of the directories of this machine that jobs may not see
+	plugs *contents.Reader // of what plugs hold
+	views engine.Views     // of the directories of this machine that jobs may not see
 
 	mu      sync.Mutex
 	results []result // of this process, the oldest first
@@ -133,7 +135,7 @@ func New(o Options) *Jobs {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
-	return &Jobs{Options: o, free: freeBytes, disk: shared{turn: make(chan struct{}, 1)}, discarding: make(chan struct{}, mostDiscarding)}
+	return &Jobs{Options: o, free: freeBytes, disk: shared{turn: make(chan struct{}, 1)}, plugs: &contents.Reader{Except: filepath.Join(o.Workspace, engine.StateDir), Now: o.Now}, discarding: make(chan struct{}, mostDiscarding)}
 }
 
 // Dir is the directory, below that of the state of a workspace, of what jobs leave.
@@ -197,6 +199,8 @@ type attempt struct {
 	crowded  bool // another job has filled the disk while it ran
 	unlogged bool // its log lacks something, for the disk was full
 	exists   bool // there may be a container of it
+
+	changed string // a plug that does not hold what it held when the group was submitted; "" is none
 
 	layer int64 // bytes that its container was found to have written beside what is mounted
 }

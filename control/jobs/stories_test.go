@@ -20,6 +20,7 @@ import (
 	"github.com/deployster-go/deployster/build/record"
 	"github.com/deployster-go/deployster/control/jobs"
 	"github.com/deployster-go/deployster/engine"
+	"github.com/deployster-go/deployster/internal/contents"
 	"github.com/deployster-go/deployster/internal/must"
 	"github.com/deployster-go/deployster/internal/ringtest"
 	"github.com/deployster-go/deployster/internal/waittest"
@@ -395,4 +396,26 @@ func (s killedStory) tell(t *testing.T, at place) {
 		require.Equal(t, told(result), told(again))
 		assert.Equal(t, result.Finished.Artifact, again.Finished.Artifact)
 	}
+}
+
+// Whatever a plug holds by then, a job is done; but no other group uses what it made of something else.
+func TestAPlugThatHasChangedIsNoReasonToUseTheArtifactAgain(t *testing.T) {
+	w := newWorld(t, fakeEngine())
+	plug := t.TempDir()
+	file := filepath.Join(plug, "tool")
+	require.NoError(t, os.WriteFile(file, []byte("one"), 0o600))
+	reader := &contents.Reader{Now: time.Now}
+	r := w.recipe("write " + out + "/bin text")
+	r.Plugs = []recipe.Plug{{Path: plug, ContainerPath: "/tool", ReadOnly: true, Content: must.Get(reader.Of(t.Context(), plug))(t).Hash}}
+	task := w.task(r)
+	task.Inputs = "sha256:" + strings.Repeat("ab", 32)
+	assert.Equal(t, task.Inputs, w.does(task, "finished").Finished.Inputs)
+	require.NoError(t, os.WriteFile(file, []byte("two"), 0o600))
+	task.Attempt++
+	first := w.does(task, "finished").Finished.Inputs
+	task.Attempt++
+	second := w.does(task, "finished").Finished.Inputs
+	assert.NotEqual(t, task.Inputs, first)
+	assert.NotEqual(t, first, second)
+	assert.True(t, strings.HasPrefix(first, "sha256:") && len(first) == len(task.Inputs), "it is %s", first)
 }

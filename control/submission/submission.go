@@ -24,6 +24,7 @@ import (
 	"github.com/deployster-go/deployster/control/work"
 	"github.com/deployster-go/deployster/engine"
 	"github.com/deployster-go/deployster/internal/artifacts"
+	"github.com/deployster-go/deployster/internal/contents"
 	"github.com/deployster-go/deployster/inventory"
 	"github.com/deployster-go/deployster/manifest"
 )
@@ -48,12 +49,18 @@ type Artifacts interface {
 	Pull(ctx context.Context, ref string, limits artifacts.Limits, progress func(artifacts.Progress)) (artifacts.Artifact, error)
 }
 
+// Contents finds out what plugs hold, as a *contents.Reader does.
+type Contents interface {
+	Of(ctx context.Context, path string) (contents.Content, error)
+}
+
 // Collector collects what groups carry. All fields are required that do not say otherwise.
 type Collector struct {
 	Inputs    work.Inputs
 	Texts     work.Texts
 	Artifacts Artifacts
 	Workers   Workers
+	Contents  Contents                                                           // of plugs; nil if these are on another machine
 	Engine    func(ctx context.Context, worker string) (*work.Connection, error) // of a worker, where images are looked for
 	Policy    engine.PullPolicy
 	Platform  string   // of jobs of which nobody knows for which one they are
@@ -77,6 +84,7 @@ type Collected struct {
 	Files    work.Carried // that are to be kept before
 	Images   []Pinned     // sorted by place, and by name
 	Sources  []Kept       // what was kept of the workspace
+	Plugs    []Plugged    // whose contents are known
 	Unread   []manifest.Problem
 	Warnings []string // sentences
 }
@@ -131,7 +139,7 @@ func (c *Collector) Collect(ctx context.Context, r Request) (*Collected, error) 
 
 // look looks at all that the jobs of a plan run.
 func (s *collecting) look(p *plan.Plan) error {
-	for _, step := range []func(*plan.Plan) error{s.evaluate, s.choosePlaces, s.keepSources, s.keepReleased, s.pinImages} {
+	for _, step := range []func(*plan.Plan) error{s.evaluate, s.readPlugs, s.choosePlaces, s.keepSources, s.keepReleased, s.pinImages} {
 		if err := step(p); err != nil {
 			return err
 		}
@@ -161,6 +169,7 @@ type collecting struct {
 	sources  map[*recipe.Recipe][]string // evaluated, as the definition lists them; "" is one that cannot be
 	fleet    *fleet
 	places   []*place              // of jobs
+	plugs    map[string]plugged    // by path
 	released map[string]string     // digests of what was released, by package
 	blamed   []*definition.Package // that turned out to be unbuildable
 	checkout                       // of the workspace
@@ -236,6 +245,7 @@ func (s *collecting) submit(r Request, p *plan.Plan) error {
 	if err := s.warnUnserved(c); err != nil {
 		return err
 	}
+	s.tellPlugs(p)
 	documents, err := recipe.Encode(recipes.all)
 	if err != nil {
 		return err

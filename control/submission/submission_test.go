@@ -22,6 +22,7 @@ import (
 	"github.com/deployster-go/deployster/build/record"
 	"github.com/deployster-go/deployster/control/submission"
 	"github.com/deployster-go/deployster/control/work"
+	"github.com/deployster-go/deployster/internal/contents"
 	"github.com/deployster-go/deployster/internal/must"
 	"github.com/deployster-go/deployster/inventory"
 	"github.com/deployster-go/deployster/manifest/vars"
@@ -499,4 +500,64 @@ func TestAnInventoryThatCannotBeReadIsSaid(t *testing.T) {
 	w.hosts, w.err = nil, errors.New("inventory.yaml:1:1: it is broken")
 	_, err := w.collect("group: g\npackages: {a: {image: build:1}}")
 	assert.ErrorContains(t, err, "it is not known which workers there are: inventory.yaml:1:1: it is broken")
+}
+
+// What a plug shows a job is part of what goes into it.
+func TestPlugsTellWhatGoesIntoAJob(t *testing.T) {
+	type change = func(w *world, dir string) error
+	write := func(_ *world, dir string) error {
+		return os.WriteFile(filepath.Join(dir, "tool"), []byte("two"), 0o755)
+	}
+	for _, c := range []struct {
+		name, plug, job string
+		before          change // it is submitted for the first time
+		between         change
+		same            bool
+		warned          string // of the path of the plug; "" is nothing
+	}{
+		{name: "nothing", plug: "read_only: true", same: true},
+		{name: "a text", plug: "read_only: true", between: write},
+		{name: "another file", plug: "read_only: true", between: func(_ *world, dir string) error { return os.WriteFile(filepath.Join(dir, "b"), nil, 0o600) }},
+		{name: "the state within the plug", plug: "read_only: true", same: true, between: func(w *world, _ string) error {
+			w.write("plug/.deployster/log", "x")
+			return nil
+		}},
+		{name: "a plug that is written to", plug: "read_only: false", warned: "it is writable, so 2 jobs (a, b) are built again in each group: say reuse: true if the plug does not change what is built, or reuse: false if it does"},
+		{name: "a cache", plug: "read_only: false", job: "reuse: true", same: true},
+		{name: "what is never to be used again", plug: "read_only: true", job: "reuse: false"},
+		{name: "a socket", plug: "read_only: true", before: func(_ *world, dir string) error { return syscall.Mkfifo(filepath.Join(dir, "socket"), 0o600) },
+			warned: "socket is a FIFO, which has no content, so 2 jobs (a, b) are built again"},
+		{name: "too much", plug: "read_only: true", before: func(_ *world, dir string) error { return os.Truncate(filepath.Join(dir, "tool"), contents.MaxBytes+1) },
+			warned: "holds more than 256 MiB"},
+		{name: "nothing is there", plug: "read_only: true", before: func(_ *world, dir string) error { return os.RemoveAll(dir) }, warned: "cannot be read"},
+		{name: "the machine of a server", plug: "read_only: true", before: func(w *world, _ string) error { w.Contents = nil; return nil }, warned: "it is on a worker of the server"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			w := newWorld(t, map[string]string{"plug/tool": "one"})
+			dir := filepath.Join(w.dir, "plug")
+			w.Contents = &contents.Reader{Except: filepath.Join(dir, ".deployster"), Now: time.Now}
+			text := "group: g\njob: {image: build:1, plugs: [{path: " + dir + ", container_path: /tool, " + c.plug + "}]"
+			if c.job != "" {
+				text += ", " + c.job
+			}
+			text += "}\npackages: {a: {}, b: {}}"
+			if c.before != nil {
+				require.NoError(t, c.before(w, dir))
+			}
+			before := w.collected(text)
+			if c.between != nil {
+				require.NoError(t, c.between(w, dir))
+			}
+			w.Own = "another group"
+			after := w.collected(text)
+			assert.Equal(t, c.same, before.Submit.Jobs[0].Inputs == after.Submit.Jobs[0].Inputs)
+			if c.warned == "" {
+				assert.Empty(t, after.Warnings)
+			} else {
+				require.Len(t, after.Warnings, 1)
+				assert.True(t, strings.HasPrefix(after.Warnings[0], "plug "+dir+": ") && strings.Contains(after.Warnings[0], c.warned), "%s", after.Warnings[0])
+			}
+			assert.Equal(t, c.plug == "read_only: true" && c.warned == "" && c.job == "", len(after.Plugs) == 1)
+		})
+	}
 }

@@ -102,6 +102,9 @@ func (e *evaluation) recipe(pkg *definition.Package) *recipe.Recipe {
 	own := false
 	values(j, func(_ string, v definition.Value, _ bool) { own = own || e.readsPackage(v.Text) })
 	r := &recipe.Recipe{Memory: j.Memory, Pids: j.Pids, Network: j.Network, Timeout: j.Timeout}
+	if j.Reuse != nil {
+		r.Reuse = map[bool]recipe.Reuse{true: recipe.ReuseAlways, false: recipe.ReuseNever}[*j.Reuse]
+	}
 	r.Image.Image = e.image(pkg)
 	r.Entrypoint = e.value(pkg, "entrypoint", j.Entrypoint)
 	if j.Args != nil {
@@ -139,7 +142,7 @@ func (e *evaluation) recipe(pkg *definition.Package) *recipe.Recipe {
 		r.Sources = append(r.Sources, recipe.Source{Path: at})
 	}
 	for _, plug := range j.Plugs {
-		r.Plugs = append(r.Plugs, recipe.Plug(plug))
+		r.Plugs = append(r.Plugs, recipe.Plug{Path: plug.Path, ContainerPath: plug.ContainerPath, ReadOnly: plug.ReadOnly})
 	}
 	if !own {
 		e.shared[j] = r

@@ -27,6 +27,8 @@ func checkRecipe(r recipe.Recipe) error {
 		return fmt.Errorf("it is to have %d processes", r.Pids)
 	case r.Timeout != 0 && (r.Timeout < definition.MinTimeout || r.Timeout > definition.MaxTimeout):
 		return fmt.Errorf("it is to end within %s", r.Timeout)
+	case r.Reuse != "" && r.Reuse != recipe.ReuseNever && r.Reuse != recipe.ReuseAlways:
+		return fmt.Errorf("%.60q does not say whether what it builds is used again", r.Reuse)
 	case !isText(r.Network):
 		return fmt.Errorf("%.60q is no network", r.Network)
 	}
@@ -40,7 +42,7 @@ func checkImage(r recipe.Recipe) error {
 		return fmt.Errorf("%.100q is no image", i.Image)
 	case why != "":
 		return fmt.Errorf("%.100q %s", i.Image, why)
-	case i.ID == "" && i.Unpinned == "" && !(revision.IsContent(i.Image) && i.Digest != ""):
+	case i.ID == "" && i.Unpinned == "" && (i.Digest == "" || !revision.IsContent(i.Image)):
 		return fmt.Errorf("which content image %s has is not said, nor why", i.Image)
 	case !isText(i.ID) || !isText(i.Digest) || len(i.Unpinned) > maxCause || strings.ContainsFunc(i.Unpinned, isControl):
 		return fmt.Errorf("what is said of image %s are no short texts", i.Image)
@@ -114,6 +116,9 @@ func checkPlugs(r recipe.Recipe) error {
 		}
 		if why := definition.PlugProblem(p.ContainerPath); why != "" {
 			return fmt.Errorf("%s %s", p.ContainerPath, why)
+		}
+		if p.Content != "" && (!p.ReadOnly || !definition.IsDigest(p.Content)) {
+			return fmt.Errorf("%.90q cannot be the content of plug %s", p.Content, p.Path)
 		}
 		if taken[p.ContainerPath] {
 			return fmt.Errorf("there is another plug at %s", p.ContainerPath)

@@ -168,6 +168,8 @@ func TestHostileGroupsAreRefused(t *testing.T) {
 		"\"/cache/..\" cannot be the path of a plug": func(s *sent) { s.recipes[0].Plugs[0].ContainerPath = "/cache/.." },
 		"cannot be the place of a plug":              func(s *sent) { s.recipes[0].Plugs[0].ContainerPath = "/var/lib/deployster/x" },
 		"another plug at /cache":                     func(s *sent) { s.recipes[0].Plugs = append(s.recipes[0].Plugs, s.recipes[0].Plugs[0]) },
+		"cannot be the content of plug /var/cache":   func(s *sent) { s.recipes[0].Plugs[0].Content = "sha256:" + strings.Repeat("ab", 32) }, // it is writable
+		"whether what it builds is used again":       func(s *sent) { s.recipes[0].Reuse = "sometimes" },
 		"51 plugs":                                   func(s *sent) { s.recipes[0].Plugs = make([]recipe.Plug, 51) },
 		"-1 bytes of memory":                         func(s *sent) { s.recipes[0].Memory = -1 },
 		"-1 processes":                               func(s *sent) { s.recipes[0].Pids = -1 },

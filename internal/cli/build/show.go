@@ -179,7 +179,10 @@ func jobText(j build.JobReport, r recipe.Recipe, from *record.Source) string {
 		say("source", s.Path+groups.Source(from))
 	}
 	for _, p := range r.Plugs {
-		say("plug", p.Path+" at "+p.ContainerPath)
+		say("plug", strings.TrimSpace(p.Path+" at "+p.ContainerPath+" "+p.Content))
+	}
+	if !r.Reusable() {
+		say("reuse", "false")
 	}
 	say("network", r.Network)
 	if r.Memory > 0 {

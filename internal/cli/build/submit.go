@@ -143,7 +143,7 @@ func collect(ctx context.Context, a *app.App, o submitOptions) (collected *submi
 	defer func() { err = errors.Join(err, to.close()) }()
 	collector := &submission.Collector{
 		Inputs: session.Inputs(a, o.work.Input), Texts: texts, Artifacts: to.artifacts, Workers: to.workers, Engine: to.engine,
-		Policy: policy, Platform: to.platform, Unpinned: o.unpinned, Public: o.public, Own: a.NewID(),
+		Contents: to.contents, Policy: policy, Platform: to.platform, Unpinned: o.unpinned, Public: o.public, Own: a.NewID(),
 	}
 	err = interrupt.Within(ctx, func(ctx context.Context) error {
 		collected, err = collector.Collect(ctx, submission.Request{
@@ -176,7 +176,7 @@ func printSubmitted(a *app.App, events []deploylog.Event, collected *submission.
 	document := map[string]any{
 		"group": id, "event": last, "jobs": len(c.Jobs), "places": c.Places, "commit": c.Commit, "source": c.Source,
 		"unbuildable": append([]record.Unbuildable{}, c.Unbuildable...), "images": append([]submission.Pinned{}, collected.Images...),
-		"sources": append([]submission.Kept{}, collected.Sources...), "warnings": append([]string{}, collected.Warnings...),
+		"sources": append([]submission.Kept{}, collected.Sources...), "plugs": append([]submission.Plugged{}, collected.Plugs...), "warnings": append([]string{}, collected.Warnings...),
 	}
 	return a.Show(document, func() error {
 		text := fmt.Sprintf("build group %s is submitted: %s (event %d)\n", id, jobsOf(c.Jobs), last)
@@ -193,6 +193,9 @@ func printSubmitted(a *app.App, events []deploylog.Event, collected *submission.
 				of = "," + of
 			}
 			text += fmt.Sprintf("  sources in %s, %s%s\n", phrase.Count(len(collected.Sources), "artifact"), phrase.Size(size), of)
+		}
+		for _, p := range collected.Plugs {
+			text += fmt.Sprintf("  plug %s holds %s, %s: %s\n", output.InLine(p.Path), phrase.Count(p.Files, "file"), phrase.Size(p.Bytes), p.Hash)
 		}
 		if err := a.Printf("%s", text); err != nil {
 			return err

@@ -17,6 +17,7 @@ import (
 	"github.com/deployster-go/deployster/internal/cli/exit"
 	"github.com/deployster-go/deployster/internal/cli/session"
 	"github.com/deployster-go/deployster/internal/client"
+	"github.com/deployster-go/deployster/internal/contents"
 	"github.com/deployster-go/deployster/inventory"
 )
 
@@ -24,6 +25,7 @@ import (
 type target struct {
 	artifacts submission.Artifacts
 	workers   submission.Workers
+	contents  submission.Contents // of plugs; nil if these are on another machine
 	engine    func(ctx context.Context, worker string) (*work.Connection, error)
 	inventory string // what that of the workers is known as
 	platform  string
@@ -48,6 +50,7 @@ func openTarget(ctx context.Context, a *app.App, o submitOptions) (*target, erro
 	pool := session.OpenPool(a, o.work, a.Err)
 	workers, host := workersOf(o.work.Inventory, o.listed, 1, pool)
 	return &target{
+		contents:  &contents.Reader{Except: filepath.Join(a.Workspace, engine.StateDir), Now: a.Now},
 		artifacts: artifacts.In(store), workers: workers, inventory: workers.Identity(), platform: "linux/" + runtime.GOARCH, close: pool.Close,
 		engine: func(ctx context.Context, worker string) (*work.Connection, error) {
 			return pool.Connection(ctx, host(worker))
