@@ -27,7 +27,7 @@ func (p *imagePins) actions(m *manifest.Manifest, places func() ([]*Place, error
 	if err != nil {
 		return err
 	}
-	_, on, err := p.engines.first(p.ctx, hostsOf(at))
+	_, on, err := p.engines.First(p.ctx, hostsOf(at))
 	if err != nil && p.base == nil {
 		return err // it answered just now
 	} else if err != nil {

@@ -124,7 +124,7 @@ func imagesAt(place *Place, r *manifest.Resource, property string) (refs []strin
 // at the path of the plug; of another one it is taken to be that engine itself.
 func (p *imagePins) behindPlug(places []*Place, r *manifest.Resource, ref string) (revision.Image, error) {
 	image := revision.Image{Image: ref}
-	host, on, err := p.engines.first(p.ctx, hostsOf(places))
+	host, on, err := p.engines.First(p.ctx, hostsOf(places))
 	if err != nil {
 		return image, err
 	}

@@ -3,7 +3,6 @@ package work
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -27,9 +26,6 @@ type Draft struct {
 	Usage    *usage.Variables  // what something else reads of the variables; may be nil
 }
 
-// ErrNoHostAnswers is why it is not known whether what a manifest makes is removable.
-var ErrNoHostAnswers = errors.New("no host answers")
-
 // Removable fails with a *manifest.Error where what the manifest of a draft makes cannot
 // be removed again, and as the runner does where it is otherwise wrong. That is asked on
 // the first of the hosts that answers; without any, on the default engine, with a host that
@@ -37,7 +33,7 @@ var ErrNoHostAnswers = errors.New("no host answers")
 // anything is asked, and secret those of the definition that secret parts of configurations
 // read, in the end. It returns what types say of their configurations.
 func (w *TaskWorker) Removable(ctx context.Context, d Draft, unread func([]manifest.Problem) error, secret func([]runner.SecretUse) error) (map[string]*schema.Schema, error) {
-	host, on, err := newSearch(w.pool).first(ctx, d.Hosts)
+	host, on, err := w.pool.search().First(ctx, d.Hosts)
 	if err != nil {
 		return nil, fmt.Errorf("checking whether the resources of %s can be removed: %w", d.Task.Manifest, err)
 	}

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/deployster-go/deployster/control/reachable"
 	"github.com/deployster-go/deployster/control/revision"
 	"github.com/deployster-go/deployster/engine"
 	"github.com/deployster-go/deployster/expression"
@@ -64,7 +65,7 @@ type ImagePinning struct {
 // name. The types that ship are those of the version that applies them. An image that cannot
 // be had is refused, unless it may be unpinned.
 func (c Carried) PinImages(ctx context.Context, p ImagePinning, manifests ...manifest.Source) error {
-	pins := imagePins{ImagePinning: p, ctx: ctx, engines: newSearch(p.Pool), known: map[string]revision.Image{}, daemons: map[string]*Connection{}}
+	pins := imagePins{ImagePinning: p, ctx: ctx, engines: p.Pool.search(), known: map[string]revision.Image{}, daemons: map[string]*Connection{}}
 	defer pins.close()
 	if p.Base != nil {
 		base, err := revision.DecodeImages(p.Base)
@@ -98,7 +99,7 @@ func (c Carried) PinImages(ctx context.Context, p ImagePinning, manifests ...man
 type imagePins struct {
 	ImagePinning
 	ctx      context.Context
-	engines  *search
+	engines  *reachable.Search[*Connection]
 	base     *revision.Images
 	list     revision.Images // what is said of all of them
 	known    map[string]revision.Image
@@ -167,7 +168,7 @@ func ships(typ string) bool {
 
 // resolve finds the content of an image on the first of the hosts that answers.
 func (p *imagePins) resolve(hosts []string, ref string) (revision.Image, error) {
-	_, on, err := p.engines.first(p.ctx, hosts)
+	_, on, err := p.engines.First(p.ctx, hosts)
 	if err != nil {
 		return revision.Image{Image: ref}, err
 	}

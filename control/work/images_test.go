@@ -18,6 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/deployster-go/deployster/control/gc"
+	"github.com/deployster-go/deployster/control/reachable"
 	"github.com/deployster-go/deployster/control/revision"
 	"github.com/deployster-go/deployster/control/rundirs"
 	"github.com/deployster-go/deployster/deploylog"
@@ -181,7 +182,7 @@ func TestHostsThatHangAreAskedForAWhileOnly(t *testing.T) {
 		if says := " of 80 were asked, for at most 30s)"; err == nil || !strings.Contains(err.Error(), says) || len(f.asked) < 30 {
 			t.Errorf("with 80 hosts that hang, of which %d were asked: %v, want %q", len(f.asked), err, says)
 		}
-		assert.Equal(t, searchTimeout, time.Since(began))
+		assert.Equal(t, reachable.Timeout, time.Since(began))
 	})
 }
 

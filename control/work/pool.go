@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/deployster-go/deployster/control/reachable"
 	"github.com/deployster-go/deployster/control/runs"
 	"github.com/deployster-go/deployster/engine"
 	"github.com/deployster-go/deployster/inventory"
@@ -123,6 +124,11 @@ func (p *EnginePool) open(ctx context.Context, host string) (*Connection, error)
 		return nil, fmt.Errorf("host %s: %w", host, err)
 	}
 	return c, nil
+}
+
+// search finds hosts whose engines answer.
+func (p *EnginePool) search() *reachable.Search[*Connection] {
+	return reachable.New(HostTimeout, p.Answering)
 }
 
 // HostTimeout is how long the engine of a host may take to answer at first.

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/deployster-go/deployster/control/reachable"
 	"github.com/deployster-go/deployster/control/revision"
 	"github.com/deployster-go/deployster/control/work"
 	"github.com/deployster-go/deployster/deploylog"
@@ -123,7 +124,7 @@ func recordDraft(
 	var schemas map[string]*schema.Schema
 	if base == nil || d.collected != nil || slices.ContainsFunc(definition.Diff(base, d.Definition), ofTask) {
 		schemas, err = checkTask(ctx, a, e.Log, d, base, flags)
-		if errors.Is(err, work.ErrNoHostAnswers) && base != nil && sameFiles(base, d.Definition) && !addsVariables(base, d.Definition) {
+		if errors.Is(err, reachable.ErrNone) && base != nil && sameFiles(base, d.Definition) && !addsVariables(base, d.Definition) {
 			fmt.Fprintf(a.Err, "note: %s\n", view.Clean(err.Error())) // it could be, when the base was made
 			if err := sameImages(ctx, a, *d, base, flags); err != nil {
 				return nil, err
