@@ -106,6 +106,11 @@ func (s *State) Artifacts(deployment string) map[string]string {
 	return nil
 }
 
+// Pruning returns what a step knows of the others on its host if it is the last one there, else nil.
+func (s *State) Pruning(step step.Step) *deployment.Pruning {
+	return s.byID[step.Deployment].Pruning(s.layout, deployment.EntryKey{Target: step.Target, Event: step.Event})
+}
+
 // Active reports whether an attempt of a deployment is in progress: neither ended nor
 // followed by another.
 func (s *State) Active(id string, attempt int) bool {

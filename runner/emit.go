@@ -38,6 +38,9 @@ func (r *Runner) emit(ctx context.Context, e report.Event) (err error) {
 // event is one of a resource, of a kind.
 func (res *resource) event(kind report.EventKind) report.Event {
 	e := report.Event{Kind: kind, Resource: res.Name, Removing: res.undeclared != nil}
+	if res.undeclared != nil {
+		e.Thing = res.undeclared.Thing
+	}
 	if res.shadowed {
 		e.Attempt = res.attempt()
 	}

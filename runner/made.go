@@ -1,6 +1,8 @@
 package runner
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"maps"
 	"slices"
 
@@ -14,7 +16,7 @@ import (
 func (r *Runner) made(res *resource) *report.Made {
 	m := &report.Made{
 		Type: res.Type, ImageID: res.target.Image.ID, ImageDigest: res.target.Image.Digest, Config: res.config, DependsOn: res.dependsOn,
-		Timeout: res.Timeout, PreventDestroy: res.PreventDestroy, Declared: res.Position, OneOfMany: res.of != nil,
+		Timeout: res.Timeout, PreventDestroy: res.PreventDestroy, Declared: res.Position, OneOfMany: res.of != nil, Removable: res.init.Removable,
 	}
 	for _, name := range slices.Sorted(maps.Keys(res.init.Plugs)) {
 		if p := res.Plug(r.spec.Manifest, name); p != nil && p.Allows(res.Name, res.Type) {
@@ -22,7 +24,24 @@ func (r *Runner) made(res *resource) *report.Made {
 		}
 	}
 	m.Secrets = hidden.Values(res.config, nil, func(path []string) bool { return res.target.Secret.Cover(path) }, r.secrets.MaskValue)
+	if r.spec.Thing != nil {
+		m.Thing = r.identity(res, m.Secrets)
+	}
 	return m
+}
+
+// identity is a hash of what a resource manages, or, after a ~, of its configuration if its type does
+// not say what that is. It is "" where that would tell something of secrets.
+func (r *Runner) identity(res *resource, secrets [][]string) string {
+	thing, mark := r.known(res), ""
+	if thing == "" && !res.init.Keeps && len(secrets) == 0 {
+		thing, mark = r.thing(res), "~"
+	}
+	if thing == "" || r.secrets.Mask(thing) != thing {
+		return ""
+	}
+	sum := sha256.Sum256([]byte(thing))
+	return mark + hex.EncodeToString(sum[:16])
 }
 
 // madeBy is the run that made what is no longer declared, "" of what is.

@@ -222,6 +222,9 @@ func (s *Scheduler) Decide(name string, state *pipeline.State, d *reconcile.Deci
 				slot.Holder = h.key()
 			}
 			if d.Can(slot) {
+				if step.Host != "" {
+					step.Prunes = state.Pruning(step)
+				}
 				begin, steps = append(begin, d.Begin(s.work(slot, step, state))), append(steps, step)
 				if step.Host != "" {
 					s.hold(name, h)

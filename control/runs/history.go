@@ -42,7 +42,9 @@ type Making struct {
 	DependsOn      []string        `json:"depends_on,omitempty"`
 	TimeoutMS      int64           `json:"timeout_ms,omitempty"`
 	PreventDestroy bool            `json:"prevent_destroy,omitempty"`
-	File           string          `json:"file,omitempty"` // where it was declared
+	Unremovable    bool            `json:"unremovable,omitempty"` // its type cannot remove it; only of what steps make
+	Thing          string          `json:"thing,omitempty"`       // identifies what it is, see report.Same; only of what steps make
+	File           string          `json:"file,omitempty"`        // where it was declared
 	Line           int             `json:"line,omitempty"`
 	Column         int             `json:"column,omitempty"`
 }

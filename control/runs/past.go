@@ -21,6 +21,7 @@ type Pasts struct {
 	identities map[string]string // by name; one that is not here is its own
 	unsettled  map[string]*unsettled
 	kept       map[string]int64 // by name, the event that says what is kept
+	steps      steps
 }
 
 // unsettled is a resource whose last action has not ended, or of which nobody knows how. One that is
@@ -32,7 +33,7 @@ type unsettled struct {
 
 // NewPasts returns those of a log. Nothing is read before the first question.
 func NewPasts(log deploylog.Log) *Pasts {
-	return &Pasts{log: log, identities: map[string]string{}, unsettled: map[string]*unsettled{}, kept: map[string]int64{}}
+	return &Pasts{log: log, identities: map[string]string{}, unsettled: map[string]*unsettled{}, kept: map[string]int64{}, steps: newSteps()}
 }
 
 // known is what is known of one resource.
@@ -46,19 +47,28 @@ type known struct {
 func (p *Pasts) of(ctx context.Context, placed string) (k known, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for e, err := range p.log.Read(ctx, deploylog.Filter{After: p.seq}) {
-		if err != nil {
-			return k, fmt.Errorf("reading what was done to %s before: %w", placed, err)
-		}
-		p.fold(e)
-		p.seq = e.Seq
+	if err := p.catchUp(ctx); err != nil {
+		return k, fmt.Errorf("reading what was done to %s before: %w", placed, err)
 	}
 	u := p.unsettled[placed]
 	return known{p.identity(placed), u.interrupted(p.log), p.kept[placed]}, nil
 }
 
+// catchUp reads what is new in the log.
+func (p *Pasts) catchUp(ctx context.Context) error {
+	for e, err := range p.log.Read(ctx, deploylog.Filter{After: p.seq}) {
+		if err != nil {
+			return err
+		}
+		p.fold(e)
+		p.seq = e.Seq
+	}
+	return nil
+}
+
 // fold takes in an event.
 func (p *Pasts) fold(e deploylog.Event) {
+	p.steps.fold(e)
 	switch kind, name, _ := parts(e.Target); {
 	case kind == "action":
 		p.settle(name, lastAction(e))

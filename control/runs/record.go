@@ -36,7 +36,8 @@ type Data struct {
 	Request   json.RawMessage   `json:"request,omitempty"`           // of run-started: the request that the run is for
 	Carries   map[string]string `json:"carries,omitempty"`           // of run-started: digests of what is applied, by path
 	Kept      *Kept             `json:"kept,omitempty"`              // of resource-kept: what is kept from now on
-	Made      *Making           `json:"made,omitempty"`              // of action-started: what the first action makes; in places only that of instances that a run found out; of resource-adopted
+	Thing     string            `json:"thing,omitempty"`             // of resource-resolved, of a step: identifies what there is
+	Made      *Making           `json:"made,omitempty"`              // of action-started: what the first action makes; in places of steps, and of instances that a run found out; of resource-adopted
 	From      string            `json:"from,omitempty"`              // of resource-moved: the name before; of resource-adopted: the run that made it, if one did
 	Secret    *protected.Ref    `json:"outputs_protected,omitempty"` // of run-finished-successfully: the values of secret outputs
 	Abandoned bool              `json:"abandoned,omitempty"`         // the process died; written by the run named in NoticedBy
@@ -104,6 +105,9 @@ func (r *Run) Record(ctx context.Context, e report.Event) error {
 	}
 	if e.Removing {
 		event.Revision = "" // what is removed has none
+	}
+	if r.o.Step != (Step{}) {
+		return r.recordPlaced(ctx, event, p, e)
 	}
 	if r.o.Manifest == nil {
 		if m := e.Made(); m != nil && m.OneOfMany && e.Kind == report.ActionStarted {

@@ -45,6 +45,10 @@ type Options struct {
 
 	Protected *protected.Store // of what is kept of resources and may be secret; may be nil where no resource is worked on
 
+	// Step is the step of a pipeline on a host that the run is of. It records what it makes, which the last
+	// step there removes when no step declares it any more. The zero Step is none.
+	Step Step
+
 	// Manifest are the files of the manifest, sorted, of a run that records what it makes, so that it can be
 	// removed when the manifest no longer declares it; nil is one that does not, as of what is applied in places,
 	// but for instances that are found out in the run.

@@ -38,19 +38,25 @@ func (w *StepWorker) apply(ctx context.Context, step step.Step, artifacts map[st
 	if err != nil {
 		return nil, err
 	}
-	in, err := w.loadStep(step, LoadOptions{Builtin: w.variables(step, artifacts)})
+	run, err := w.prepareStep(step, artifacts, on)
 	if err == nil {
-		err = in.Conflicts()
+		err = run.Conflicts()
 	}
 	if err != nil {
 		return nil, err
 	}
-	run, err := w.prepare(in, on, step.Manifest, step.Host, map[string]string{
-		"deployment": step.Deployment, "target": string(step.Target), "event": step.Event, "revision": step.Revision,
-	})
+	r, err := w.applyRun(ctx, run, wanted)
+	if err == nil {
+		err = w.prune(ctx, step, artifacts, on)
+	}
 	if err != nil {
 		return nil, err
 	}
+	return made(r, step), nil
+}
+
+// applyRun applies a manifest in the run of a step.
+func (w *StepWorker) applyRun(ctx context.Context, run *Run, wanted func() error) (*runner.Runner, error) {
 	_, end, err := w.hold(ctx, run, string(run.Control.Target))
 	if err != nil {
 		return nil, err
@@ -64,7 +70,22 @@ func (w *StepWorker) apply(ctx context.Context, step step.Step, artifacts map[st
 		return nil, err
 	}
 	w.kept.Add(string(run.Control.Target), run.Work) // what failed stays, to explain it
-	return made(r, step), nil
+	return r, nil
+}
+
+// prepareStep prepares a run of the manifest of a step.
+func (w *StepWorker) prepareStep(step step.Step, artifacts map[string]string, on *Connection) (*Run, error) {
+	in, err := w.loadStep(step, LoadOptions{Builtin: w.variables(step, artifacts)})
+	if err != nil {
+		return nil, err
+	}
+	run, err := w.prepare(in, on, step.Manifest, step.Host, map[string]string{
+		"deployment": step.Deployment, "target": string(step.Target), "event": step.Event, "revision": step.Revision,
+	})
+	if err == nil && step.Host != "" {
+		run.recordsStep(step)
+	}
+	return run, err
 }
 
 // loadStep loads the manifest of a step as its revision carries it. One that a former

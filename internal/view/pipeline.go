@@ -43,6 +43,9 @@ func PipelineEvent(w io.Writer, e deploylog.Event, opts PlanOptions) error {
 	for _, line := range cleanLines(opts.Seen.shorten(e.Seq, record.Cause(e))) {
 		d.line("          " + line)
 	}
+	for _, line := range record.Pruned(e) {
+		d.line("          " + clean(line))
+	}
 	return d.writeTo(w, "event")
 }
 

@@ -179,7 +179,11 @@ type HostStep struct {
 	Manifest string   `json:"manifest"`
 	Retries  int      `json:"retries,omitempty"`
 	Timeout  Duration `json:"timeout,omitempty"` // of each try; 0 is none
+	Prune    *bool    `json:"prune,omitempty"`   // whether to remove what the step made and no longer declares; nil is true
 }
+
+// Keeps reports whether what the step made stays on its hosts when its manifest no longer declares it.
+func (s *HostStep) Keeps() bool { return s.Prune != nil && !*s.Prune }
 
 // Run applies one manifest, once.
 type Run struct {

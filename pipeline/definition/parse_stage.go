@@ -358,7 +358,7 @@ func (p *parser) check(n *yamlfile.Node) {
 
 // readStep reads a step; first are the events of the stage so far.
 func readStep(n *yamlfile.Node, first map[string]*yamlfile.Node) (s HostStep) {
-	fields, ok := n.Fields("a step", "event", "manifest", "retries", "timeout")
+	fields, ok := n.Fields("a step", "event", "manifest", "retries", "timeout", "prune")
 	if !ok {
 		return s
 	}
@@ -381,6 +381,11 @@ func readStep(n *yamlfile.Node, first map[string]*yamlfile.Node) (s HostStep) {
 	s.Manifest, s.Retries, s.Timeout = readApplied(fields)
 	if fields["manifest"] == nil {
 		n.Fail("the step has no manifest")
+	}
+	if at := fields["prune"]; at != nil {
+		if prune := readBool(at); !prune {
+			s.Prune = &prune // true is the default
+		}
 	}
 	return s
 }

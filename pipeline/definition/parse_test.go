@@ -185,6 +185,7 @@ func TestTheSchemaOfDefinitionsAgrees(t *testing.T) {
 		event("e"): true, event("host-deployed"): true, event("service-started"): true, event("host"): false, event("host-started"): false, event("host-failed"): false, event("tests-failed"): false, event("host-finished-successfully"): false,
 		event("stage-approved"): false, event("pipeline-x"): false, event("host-group-x"): false, event("build-stage-received-x86-artifact"): false, event("Deployed"): false, event("a_b"): false, event("a--b"): false, event("1a"): false,
 		step("{event: e}"): false, step("{manifest: m}"): false, step(""): false, step("{event: e, manifest: m, retries: 1.5}"): false,
+		step("{event: e, manifest: m, prune: false}"): true, step("{event: e, manifest: m, prune: true}"): true, step("{event: e, manifest: m, prune: 'no'}"): false, step("{event: e, manifest: m, prune: 1}"): false,
 		"{pipeline: p, stages: [{name: s, approval: {}}], batches: [{from: s, to: s}]}": true, "{pipeline: p, stages: [{name: s, approval: {}}], batches: [{from: s}]}": false,
 		"{pipeline: p, stages: [{name: s, approval: {}}], promotion: {}}": true, "{pipeline: p, stages: [{name: s, approval: {}}], promotion: {policy: single}}": false,
 	}, func(file string) error { _, err := parse(file); return err })
@@ -355,7 +356,7 @@ stages:
         - {name: gateway/beta, hosts: "attribute:stack == beta", max_leaving: 2, max_in_flight: 25%}
       steps:
         - {event: host-artifact-replicated, manifest: r.yaml, retries: 1, timeout: 1m}
-        - {event: host-deployed, manifest: d.yaml}
+        - {event: host-deployed, manifest: d.yaml, prune: false}
   - {name: check, run: {manifest: check.yaml, timeout: 30s}}
   - {name: approve, approval: {approvals: 2, expires: 24h}}
   - {name: prod, environment: shop/prod, after: [approve, check], inputs: [{pipeline: config, passed: check}]}

@@ -42,7 +42,12 @@ func (d *Deployment) Awaits(stage *StageLayout, run *stageRun, kind int) bool {
 // Next is the index in the chain of the next event of an open host. What lies
 // Before the last event is not new.
 func (d *Deployment) Next(stage *StageLayout, host *hostRun) int {
-	next := int(host.Last) + 1
+	return d.after(stage, int(host.Last))
+}
+
+// after is the index in the chain of what is done on a host after an event of the chain.
+func (d *Deployment) after(stage *StageLayout, at int) int {
+	next := at + 1
 	for _, step := range stage.Introduced {
 		if step.At == next && d.Skips(step) {
 			next++

@@ -3,6 +3,8 @@ package record
 import (
 	"cmp"
 	"encoding/json"
+	"fmt"
+	"strings"
 
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/pipeline/definition"
@@ -30,6 +32,8 @@ type Payload struct {
 	FailedAt     deploylog.Target       `json:"failed_at,omitempty"`       // the stage for which a deployment is to end as failed, if that has no failure of its own
 	Skipped      []string               `json:"skipped,omitempty"`         // steps that the end of a place came without
 	Nothing      bool                   `json:"nothing_applied,omitempty"` // it came without any
+	Removed      []string               `json:"removed,omitempty"`         // of the last step on a host: resources that no step declares any more
+	Left         []string               `json:"left,omitempty"`            // such that could not be removed, each with the reason
 	Inventory    string                 `json:"inventory,omitempty"`       // that the queries of a definition are over
 	Reason       string                 `json:"reason,omitempty"`
 	Error        string                 `json:"error,omitempty"`
@@ -85,6 +89,29 @@ func Cause(e deploylog.Event) string {
 		return SupersededText(p.SupersededBy)
 	}
 	return cmp.Or(p.Error, p.Answer)
+}
+
+// mostPruned is how many removed resources a line names.
+const mostPruned = 8
+
+// Pruned returns lines that say which resources the last step on a host removed, since no step declares
+// them any more, and which it could not remove.
+func Pruned(e deploylog.Event) (lines []string) {
+	if e.Target.Kind() != "host" {
+		return nil
+	}
+	p := Read(e.Data)
+	if n := len(p.Removed); n > 0 {
+		text := strings.Join(p.Removed[:min(n, mostPruned)], ", ")
+		if n > mostPruned {
+			text += fmt.Sprintf(", and %d more", n-mostPruned)
+		}
+		lines = append(lines, "no longer declared, removed: "+text)
+	}
+	for _, left := range p.Left {
+		lines = append(lines, "no longer declared, stays: "+left)
+	}
+	return lines
 }
 
 // RollbackInfo is what a deployment that rolls a stage back does, in the data of the event

@@ -21,27 +21,29 @@ type Step struct {
 	Target       deploylog.Target
 	Event        string
 	Attempt      int
-	Stage        string           // "" for the pipeline's
-	Group        string           // "" for what is no group's
-	Host         string           // "" for what is no host's
-	Manifest     string           // what has to be applied first; "" is nothing
-	Files        record.Files     // what the manifest and its includes were when the revision was released; nil is as they are now
-	Takes        []upstream.Input // the revisions of other pipelines that the revision takes
-	Packages     string           // the file of packages that have to be built first; "" is none
-	Environment  string           // what the revision has to be deployed to first; "" is nothing
-	Original     string           // the deployment that deployed to the environment what is deployed there again; "" is its own
-	RollsBack    bool             // the environment is rolled back to that
-	Retries      int              // how often the work is tried again
-	Tries        deployment.Tries // of the work that have failed
-	Timeout      time.Duration    // of the work; 0 is none
-	Artifacts    []string         // kinds that applying has to make, or the packages of which artifacts are wanted; none are all
-	Cause        string           // of a failure that is to be recorded
-	NotBefore    time.Time        // when it may be recorded at the earliest; zero is at once
-	SupersededBy string           // the revision for which this one is passed over
-	By           string           // the person who ended the deployment
-	Ends         string           // status with which the deployment is to end
-	Outcome      *Outcome         // of the earlier stages, in a closing one; nil of others
-	Skipped      record.Skips     // what the end of a place comes without
+	Stage        string              // "" for the pipeline's
+	Group        string              // "" for what is no group's
+	Host         string              // "" for what is no host's
+	Manifest     string              // what has to be applied first; "" is nothing
+	Files        record.Files        // what the manifest and its includes were when the revision was released; nil is as they are now
+	Takes        []upstream.Input    // the revisions of other pipelines that the revision takes
+	Packages     string              // the file of packages that have to be built first; "" is none
+	Environment  string              // what the revision has to be deployed to first; "" is nothing
+	Original     string              // the deployment that deployed to the environment what is deployed there again; "" is its own
+	RollsBack    bool                // the environment is rolled back to that
+	Retries      int                 // how often the work is tried again
+	Tries        deployment.Tries    // of the work that have failed
+	Timeout      time.Duration       // of the work; 0 is none
+	Keeps        bool                // what the manifest no longer declares stays on the host
+	Prunes       *deployment.Pruning // of the last step on a host; nil of others
+	Artifacts    []string            // kinds that applying has to make, or the packages of which artifacts are wanted; none are all
+	Cause        string              // of a failure that is to be recorded
+	NotBefore    time.Time           // when it may be recorded at the earliest; zero is at once
+	SupersededBy string              // the revision for which this one is passed over
+	By           string              // the person who ended the deployment
+	Ends         string              // status with which the deployment is to end
+	Outcome      *Outcome            // of the earlier stages, in a closing one; nil of others
+	Skipped      record.Skips        // what the end of a place comes without
 }
 
 // Outcome is how the stages before a closing one have ended.
@@ -87,6 +89,9 @@ func (s Step) Completed(made map[string]string) ([]deploylog.Event, error) {
 			p = record.Payload{Reason: deploylog.Cause(s.Cause)}
 		}
 		e.Data = p.Data()
+	}
+	if p := s.Prunes; p != nil && len(p.Removed)+len(p.Left) > 0 {
+		e.Data = record.Payload{Removed: p.Removed, Left: p.Left}.Data()
 	}
 	switch s.Event {
 	case record.EndRequested:

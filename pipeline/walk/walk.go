@@ -258,7 +258,7 @@ func (w *Walk) Host(at deployment.Place) step.Step {
 		step := &stage.Deploy.Steps[next-1]
 		as := w.Deployment.Applies(stage.Units[next-1], step.Manifest)
 		s.Manifest, s.Files, s.Retries = as.Manifest, as.Files, step.Retries
-		s.Timeout = time.Duration(step.Timeout)
+		s.Timeout, s.Keeps = time.Duration(step.Timeout), step.Keeps()
 		s = w.tried(s)
 	case next == len(stage.Chain)-1:
 		missing := make([]bool, len(stage.Chain))

@@ -31,6 +31,7 @@ type Event struct {
 	Error    string        // *Failed, ResourceSkipped: why, as a sentence
 	Output   []string      // ActionFailed: its last lines
 
+	Thing     string            // of a resource that is no longer declared: which thing of that name it is (Same); "" is not known
 	Removing  bool              // of a resource that an Apply removes since it is no longer declared
 	Keep      map[string]any    // ResourceKept: what is kept from now on, empty for nothing; for the Recorder only
 	Protect   bool              // ResourceKept: it may hold secrets

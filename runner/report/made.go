@@ -22,7 +22,9 @@ type Made struct {
 	Timeout        time.Duration // of one container; 0 is the default
 	PreventDestroy bool
 	Declared       manifest.Position
-	OneOfMany      bool // an instance of a late resource, which may no longer have it when it is to be removed
+	Removable      bool   // the type can remove it
+	Thing          string // identifies what it manages (Same, Differ); "" is not known, or not asked for
+	OneOfMany      bool   // an instance of a late resource, which may no longer have it when it is to be removed
 }
 
 // MadePlug is a plug as it was when a type was given it.
@@ -30,6 +32,15 @@ type MadePlug struct {
 	Name     string
 	Path     string
 	ReadOnly bool
+}
+
+// Same reports whether two identities of what is made are of one thing.
+func Same(a, b string) bool { return a == b && a != "" }
+
+// Differ reports whether two identities of what is made are known to be of two things. One after a ~
+// is of a configuration: it may change, and the thing stays the same.
+func Differ(a, b string) bool {
+	return a != b && a != "" && b != "" && a[0] != '~' && b[0] != '~'
 }
 
 // Undeclared is something that a run of the manifest made and that the manifest no longer declares.
