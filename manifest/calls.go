@@ -200,7 +200,7 @@ func (l *loader) instantiate(p *pending, r *Resource) (*Module, bool) {
 	m.declared = sub.manifest.Variables
 	ok = l.give(m)
 	m.given = m.called()
-	sub.opts.Variables = m.variables
+	sub.opts.Variables, sub.opts.Texts = m.variables, declaration.Untyped(m.declared, m.variables)
 	if ok && read {
 		sub.depend(false)
 		sub.expand()

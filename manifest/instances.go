@@ -99,7 +99,7 @@ func (l *loader) instances(p *pending, x *expansion) {
 // add adds a resource, or an instance of one, unless its when says otherwise.
 func (l *loader) add(p *pending, x *expansion, each *Each) {
 	r := *p.Resource
-	r.Name, r.module = l.address(p.Name), l.module
+	r.Name, r.module, r.texts = l.address(p.Name), l.module, l.opts.Texts
 	if each != nil {
 		r.Name, r.Of, r.Each = address.Instance(r.Name, each.Key), r.Name, each
 	}

@@ -15,6 +15,7 @@ import (
 // Options is what a manifest is read with.
 type Options struct {
 	Variables map[string]any
+	Texts     map[string]any // those of the variables whose type nobody declares, with numbers and truth values as they are written; see Resource.Fit
 	Evaluator *expression.Evaluator
 	Workspace string           // absolute; relative paths of plugs are below it
 	Home      string           // what ~ stands for; "" is not known

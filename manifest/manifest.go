@@ -102,6 +102,7 @@ type Resource struct {
 	IgnoreChanges  []string // paths of the configuration at which what there is stays as it is
 	PreventDestroy bool     // nothing removes it
 
+	texts     map[string]any    // variables whose type nobody declares, with their numbers and truth values as they are written
 	module    *Module           // that it is in; nil is none
 	called    map[string]stands // aliases of modules that it depends on
 	config    *yamlfile.Node    // nil when there is none

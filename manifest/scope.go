@@ -31,7 +31,8 @@ func (r *Resource) Resolve(part any, s Scope) (any, error) {
 // evaluation evaluates one value, and what that reads of modules, each once.
 type evaluation struct {
 	Scope
-	known map[stands]result
+	known   map[stands]result
+	instead map[string]any // variables in the place of those of the scope or module; nil is none
 }
 
 type result struct {
@@ -39,7 +40,7 @@ type result struct {
 	err   error
 }
 
-func newEvaluation(s Scope) *evaluation { return &evaluation{s, map[stands]result{}} }
+func newEvaluation(s Scope) *evaluation { return &evaluation{Scope: s, known: map[stands]result{}} }
 
 func (s *evaluation) once(of stands, find func() (any, error)) (any, error) {
 	if known, ok := s.known[of]; ok {
@@ -56,6 +57,9 @@ func (s *evaluation) evaluate(m *Module, written any, each *Each, aliases map[st
 	variables := s.Variables
 	if m != nil {
 		variables = s.given(m)
+	}
+	if s.instead != nil {
+		variables = s.instead
 	}
 	names := make(map[string]any, len(variables)+4)
 	maps.Copy(names, variables)

@@ -94,6 +94,9 @@ func (r *Runner) configured(res *resource) (map[string]any, error) {
 	if config == nil {
 		config = map[string]any{}
 	}
+	if res.schema != nil {
+		config = res.Fit(config, r.scope(), func(config map[string]any) []schema.Violation { return res.schema.Validate(config) })
+	}
 	if r.spec.Configure != nil {
 		return r.spec.Configure(res.Resource, config)
 	}

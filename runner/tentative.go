@@ -9,6 +9,7 @@ import (
 	"github.com/deployster-go/deployster/runner/diff"
 	"github.com/deployster-go/deployster/runner/partial"
 	"github.com/deployster-go/deployster/runner/report"
+	"github.com/deployster-go/deployster/schema"
 )
 
 // planTentatively fills in what can be seen of a resource before those are applied that it
@@ -82,6 +83,9 @@ func (r *Runner) configuredPartly(res *resource, after []string) (config map[str
 		config = map[string]any{}
 	}
 	if res.schema != nil {
+		config = res.Fit(config, r.scope(), func(config map[string]any) []schema.Violation {
+			return res.schema.ValidatePartly(protocol.ReplaceUnknown(config, nil), protocol.UnknownPaths(config))
+		})
 		known := protocol.ReplaceUnknown(config, nil)
 		res.target.Secret = res.schema.Secrets(known)
 		r.secrets.Add(known, res.target.Secret)

@@ -90,6 +90,7 @@ type Input struct {
 
 	Unknown []*declaration.Variable // those whose commands were not run
 
+	texts    map[string]any   // variables whose type nobody declares, with numbers and truth values as they are written
 	hidden   *invoke.Secrets  // Secrets
 	images   *revision.Images // whose contents the revision carries; nil are none
 	applies  bool             // an image that is not carried is refused
@@ -112,7 +113,7 @@ func (i Inputs) Evaluate(o LoadOptions) (*Input, error) {
 	in := &Input{
 		Workspace: i.Workspace, Run: newID(i.Now()), Expressions: expression.New(i.Workspace), Usage: o.Usage, images: o.images, applies: o.applies, doubtful: o.doubtful,
 	}
-	in.hidden = &invoke.Secrets{}
+	in.hidden, in.texts = &invoke.Secrets{}, map[string]any{}
 	if in.Usage == nil && len(i.Variables)+len(o.Last) > 0 { // without either nobody needs it
 		in.Usage = &usage.Variables{}
 	}
@@ -137,7 +138,7 @@ func (i Inputs) Evaluate(o LoadOptions) (*Input, error) {
 	var err error
 	in.Variables, err = vars.Load(vars.Options{
 		ConfDir: conf, Workspace: i.Workspace, Flags: i.Variables, Assignments: o.Assigned, Last: o.Last, Evaluator: in.Expressions, Builtin: builtin, Usage: in.Usage,
-		Declared: o.declared, Outside: outside, Partly: o.Partly, Hide: in.hide,
+		Declared: o.declared, Outside: outside, Partly: o.Partly, Texts: in.texts, Hide: in.hide,
 	})
 	if err != nil {
 		return nil, in.invalid(err)
@@ -215,7 +216,7 @@ func (i Inputs) Load(sources []manifest.Source, o LoadOptions) (*Input, error) {
 		return nil, err
 	}
 	m, err := manifest.Load(sources, manifest.Options{
-		Variables: in.Variables, Evaluator: in.Expressions, Workspace: in.Workspace, Home: i.Home, Usage: in.Usage, Partly: o.Partly,
+		Variables: in.Variables, Texts: in.texts, Evaluator: in.Expressions, Workspace: in.Workspace, Home: i.Home, Usage: in.Usage, Partly: o.Partly,
 		Secret: func(text string) bool { return in.hidden.Whole(text) != text },
 		Hide:   func(value any) { in.hide(value); i.Hide(value) },
 	})

@@ -134,6 +134,9 @@ func (c Check) Misuse() ([]manifest.Problem, error) {
 			continue
 		}
 		e := c.resolveEarly(r)
+		e.config = r.Fit(e.config, manifest.Scope{Expressions: c.Expressions, Variables: c.Variables}, func(config map[string]any) []schema.Violation {
+			return answer.Schema.ValidatePartly(config, e.unknown)
+		})
 		for _, v := range answer.Schema.ValidatePartly(e.config, e.unknown) {
 			problems = append(problems, r.Broken(v))
 		}

@@ -82,6 +82,99 @@ func plain(value any, node *yamlfile.Node) (string, bool) {
 	return "", false
 }
 
+// Scalar reports whether a value is a number or a truth value.
+func Scalar(value any) bool {
+	switch value.(type) {
+	case bool, int, int64, float64:
+		return true
+	}
+	return false
+}
+
+// FitAll is a configuration in which numbers and truth values are texts where the schema wants texts. asText is what a
+// part may be instead. broken finds what is wrong with a configuration, which is not changed.
+func FitAll(config map[string]any, broken func(map[string]any) []schema.Violation, asText func(path []string) any) map[string]any {
+	fitted, was := any(config), map[string]any{}
+	for _, v := range broken(config) {
+		value := schema.Within(config, v.Path)
+		if v.Rule != "type" || len(v.Path) == 0 || !Scalar(value) {
+			continue
+		}
+		if text, ok := asText(v.Path).(string); ok {
+			if len(was) == 0 {
+				fitted = copied(config)
+			}
+			was[strings.Join(v.Path, "\x00")] = value
+			fitted = put(fitted, v.Path, text)
+		}
+	}
+	whole, _ := fitted.(map[string]any)
+	if len(was) == 0 {
+		return config
+	}
+	for _, v := range broken(whole) {
+		if value, changed := was[strings.Join(v.Path, "\x00")]; changed && v.Rule == "type" {
+			put(fitted, v.Path, value) // no text is wanted there
+		}
+	}
+	return whole
+}
+
+// Around is the text in a configuration as it is written that a part of it is, or comes from, with the path of the part
+// in what the text comes to. It is nil where there is none.
+func Around(written map[string]any, path []string) (text any, within []string) {
+	for n := len(path); n > 0; n-- {
+		if text, ok := schema.Within(written, path[:n]).(string); ok {
+			return text, path[n:]
+		}
+	}
+	return nil, nil
+}
+
+// Untyped are the values of variables whose type is not declared, with texts in the place of numbers and truth values.
+func Untyped(declared []*Variable, values map[string]any) map[string]any {
+	texts := map[string]any{}
+	for _, d := range declared {
+		if text, changed := Texts(values[d.Name], nil); changed && d.Untyped(values[d.Name], text) {
+			texts[d.Name] = text
+		}
+	}
+	return texts
+}
+
+// Untyped reports whether nobody declares the type of a value: its schema accepts the text of it, too, or there is no
+// declaration, and d is nil. What may not be shown is not untyped.
+func (d *Variable) Untyped(value, text any) bool {
+	return d == nil || d.Valid() && len(d.Validate(text)) == 0 && len(d.Secrets(value)) == 0
+}
+
+// Texts is a value with texts in the place of its numbers and truth values. node is how the value is written, nil
+// where nobody knows.
+func Texts(value any, node *yamlfile.Node) (text any, changed bool) {
+	switch whole := value.(type) {
+	case map[string]any:
+		out := make(map[string]any, len(whole))
+		for name, member := range whole {
+			some := false
+			out[name], some = Texts(member, node.Within([]string{name}))
+			changed = changed || some
+		}
+		return out, changed
+	case []any:
+		out := make([]any, len(whole))
+		for i, member := range whole {
+			some := false
+			out[i], some = Texts(member, node.Within([]string{strconv.Itoa(i)}))
+			changed = changed || some
+		}
+		return out, changed
+	}
+	if text, ok := plain(value, node); ok && Scalar(value) {
+		return text, true
+	}
+	return value, false
+}
+
 // copied is a value whose mappings and lists are copies.
 func copied(value any) any {
 	switch whole := value.(type) {

@@ -143,7 +143,7 @@ func (v *variables) assign(a Assignment) {
 	value, err := v.Evaluator.Resolve(a.Value, v.values)
 	switch {
 	case err == nil:
-		v.set(a.Name, v.fit(a.Name, value, a.node), declaration.Place{Position: a.At, Node: a.node})
+		v.set(a.Name, v.fit(a.Name, value, a.node), declaration.Place{Position: a.At, Node: a.node}, a.node)
 	case a.node != nil:
 		v.fail(a.Name, err, manifest.Failure(a.node, err))
 	default:

@@ -122,7 +122,7 @@ func (v *variables) literal(a Assignment) {
 	var value any = text
 	if d != nil {
 		readings := []any{text}
-		if typed, err := fromYAML(text); err == nil {
+		if typed, _, err := fromYAML(text); err == nil {
 			readings = append(readings, typed)
 		}
 		if number, ok := number(text); ok {
@@ -130,5 +130,5 @@ func (v *variables) literal(a Assignment) {
 		}
 		value, _ = first(d, readings)
 	}
-	v.set(a.Name, value, declaration.Place{Position: a.At})
+	v.set(a.Name, value, declaration.Place{Position: a.At}, nil)
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"reflect"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -31,6 +32,7 @@ type Options struct {
 	Outside  *Outside                // where declared ones come from that nobody gives; nil is nowhere, and so it is with Assignments
 	Declared []*declaration.Variable // in the order of declaration; other variables are as they are given
 	Partly   bool                    // only some of the variables are known: that one has no value is no problem
+	Texts    map[string]any          // gets the variables whose type nobody declares, with numbers and truth values as they are written; may be nil
 	Hide     func(any)               // is called with each value that may not be shown, before anything is said of it; may be nil
 
 	// Assignments are in the place of the files and of Flags, unless they are nil.
@@ -82,14 +84,35 @@ func Load(opts Options) (map[string]any, error) {
 			v.found.Add(manifest.Problem{Message: problem})
 			continue
 		}
-		v.set(name, v.fit(name, opts.Last[name], nil), declaration.Place{})
+		v.set(name, v.fit(name, opts.Last[name], nil), declaration.Place{}, nil)
 		v.Usage.Give(name, manifest.Problem{Path: name})
 	}
 	v.complete()
 	if err := v.found.Err(); err != nil {
 		return nil, err
 	}
+	v.tellTexts()
 	return v.values, nil
+}
+
+// tellTexts adds to Options.Texts those variables whose types nobody declares.
+func (v *variables) tellTexts() {
+	if v.Texts == nil {
+		return
+	}
+	for name, value := range v.values {
+		if _, builtin := v.Builtin[name]; builtin || v.unknown[name] {
+			continue
+		}
+		d := v.declared[name]
+		text, given := v.texts[name]
+		if d != nil && (!given || d.Late) {
+			text, _ = declaration.Texts(value, d.Node)
+		}
+		if !reflect.DeepEqual(text, value) && d.Untyped(value, text) {
+			v.Texts[name] = text
+		}
+	}
 }
 
 var (
@@ -104,11 +127,12 @@ type variables struct {
 	from     map[string]declaration.Place // where the last value of a variable was given; of Last it is not known
 	failed   map[string]bool              // variables that could not be set
 	unknown  map[string]bool              // variables that have some value, as their commands are not run
+	texts    map[string]any               // values with their numbers and truth values as they are written
 	found    yamlfile.Report
 }
 
 func newVariables(opts Options) *variables {
-	v := &variables{Options: opts, values: maps.Clone(opts.Builtin), from: map[string]declaration.Place{}, failed: map[string]bool{}, unknown: map[string]bool{}}
+	v := &variables{Options: opts, values: maps.Clone(opts.Builtin), from: map[string]declaration.Place{}, failed: map[string]bool{}, unknown: map[string]bool{}, texts: map[string]any{}}
 	if v.values == nil {
 		v.values = map[string]any{}
 	}
@@ -144,7 +168,7 @@ func (v *variables) flag(a Assignment) {
 		v.fail(a.Name, nil, manifest.Problem{Position: a.At, Message: "the value is not valid UTF-8"})
 		return
 	}
-	value, err := v.typed(text)
+	value, node, err := v.typed(text)
 	if d := v.declared[a.Name]; d != nil {
 		value, err = fitting(d, text, value, err)
 	}
@@ -152,22 +176,24 @@ func (v *variables) flag(a Assignment) {
 		v.fail(a.Name, err, manifest.Problem{Position: a.At, Message: err.Error()})
 		return
 	}
-	v.set(a.Name, value, declaration.Place{Position: a.At, Named: true})
+	v.set(a.Name, value, declaration.Place{Position: a.At, Named: true}, node)
 }
 
-// typed turns what was typed into a value; see Flag.
-func (v *variables) typed(text string) (any, error) {
+// typed turns what was typed into a value; see Flag. node is how it is written, nil of a text as it stands.
+func (v *variables) typed(text string) (value any, node *yamlfile.Node, err error) {
 	v.Usage.Examine(v.Evaluator, text)
 	template := expression.IsTemplate(text)
 	if !template || !strings.HasPrefix(strings.TrimSpace(text), "{{") {
-		switch value, err := fromYAML(text); {
+		switch value, node, err := fromYAML(text); {
 		case err == nil:
-			return v.Evaluator.Resolve(value, v.values)
+			value, err = v.Evaluator.Resolve(value, v.values)
+			return value, node, err
 		case !template && !errors.Is(err, errPlain):
-			return nil, err
+			return nil, nil, err
 		}
 	}
-	return v.Evaluator.Evaluate(text, v.values)
+	value, err = v.Evaluator.Evaluate(text, v.values)
+	return value, nil, err
 }
 
 // errPlain says that a text is nothing but a text.
@@ -175,26 +201,26 @@ var errPlain = errors.New("plain text")
 
 // fromYAML reads what was typed as YAML, where it is meant to be that. It fails
 // with errPlain where it is not.
-func fromYAML(text string) (any, error) {
+func fromYAML(text string) (value any, node *yamlfile.Node, err error) {
 	if len(text) > yamlfile.MaxSize {
-		return nil, yamlfile.TooLarge(int64(len(text)), yamlfile.MaxSize)
+		return nil, nil, yamlfile.TooLarge(int64(len(text)), yamlfile.MaxSize)
 	}
 	var found yamlfile.Report
 	root, ok := yamlfile.Open("", []byte(text), typedValue, &found)
 	trimmed := strings.TrimSpace(text)
 	switch {
 	case ok && slices.Contains([]string{"~", "null", "Null", "NULL"}, trimmed):
-		return nil, nil
+		return nil, nil, nil
 	case root == nil:
-		return nil, errPlain
+		return nil, nil, errPlain
 	}
-	value, ok := root.Any()
+	value, ok = root.Any()
 	switch root.Kind {
 	case yamlfile.Mapping, yamlfile.List:
 		if !root.InBrackets() || strings.IndexByte("[{", trimmed[0]) < 0 { // behind an anchor or a tag
-			return nil, errPlain
+			return nil, nil, errPlain
 		}
-		return value, unplaced(&found)
+		return value, root, unplaced(&found)
 	case yamlfile.Text:
 		ok = root.Quoted() && strings.IndexByte(`'"`, trimmed[0]) >= 0
 	case yamlfile.Boolean:
@@ -203,9 +229,9 @@ func fromYAML(text string) (any, error) {
 		ok = ok && root.Value == trimmed && fmt.Sprint(value) == trimmed
 	}
 	if !ok {
-		return nil, errPlain
+		return nil, nil, errPlain
 	}
-	return value, nil
+	return value, root, nil
 }
 
 // unplaced is what was found wrong, in one line, without places: there is no
@@ -223,9 +249,14 @@ func unplaced(found *yamlfile.Report) error {
 	return errors.New(strings.Join(said, "; "))
 }
 
-func (v *variables) set(name string, value any, from declaration.Place) {
+// set gives a variable a value. node is how it is written, nil where nobody knows.
+func (v *variables) set(name string, value any, from declaration.Place, node *yamlfile.Node) {
 	delete(v.failed, name)
 	v.from[name] = from
+	if v.Texts != nil {
+		text, _ := declaration.Texts(value, node)
+		v.texts[name] = merge(v.texts[name], text)
+	}
 	v.values[name] = merge(v.values[name], value)
 	v.hideParts(name, value)
 }
