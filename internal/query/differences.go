@@ -75,6 +75,10 @@ type ReleaseDifferences struct {
 	Inputs     string  `json:"inputs"`     // what they take of other pipelines
 	Definition string  `json:"definition"` // what the pipeline was when they were released
 	Carried    string  `json:"carried"`    // manifests, what they include, variables and images
+
+	// Undeclared are the resources that steps on hosts declare in the one and no step there in the other, by
+	// name. The other removes them from the hosts.
+	Undeclared []string `json:"undeclared"`
 }
 
 // Differences compares two revisions of a pipeline.
@@ -99,8 +103,60 @@ func (p *Pipelines) Differences(ctx context.Context, name, before, after string,
 	}
 	if d.Carried != "" {
 		d.Carried = kept.Masking(d.Before.Carries, d.After.Carries)(d.Carried)
+		d.Undeclared = undeclared(kept, d, definitions)
 	}
 	return d, err
+}
+
+// undeclared are the resources that steps on hosts no longer declare, of steps that do not keep them. A
+// manifest that cannot be read as it is written declares none.
+func undeclared(kept work.Texts, d ReleaseDifferences, definitions [2][]byte) (names []string) {
+	var declared [2]map[string]bool
+	for i, r := range []Release{d.Before, d.After} {
+		declared[i] = map[string]bool{}
+		for _, step := range hostSteps(definitions[i]) {
+			text, err := kept.Load(r.Carries[step.Manifest])
+			var written struct {
+				Resources map[string]yaml.Node `yaml:"resources"`
+			}
+			if err != nil || yaml.Unmarshal(text, &written) != nil {
+				continue
+			}
+			for name := range written.Resources {
+				declared[i][name] = declared[i][name] || i == 1 || step.Prune == nil || *step.Prune
+			}
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(declared[0])) {
+		if declared[0][name] && !declared[1][name] {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// hostStep is a step on hosts as a person reads it.
+type hostStep struct {
+	Manifest string `yaml:"manifest"`
+	Prune    *bool  `yaml:"prune"`
+}
+
+// hostSteps are the steps on hosts of a definition.
+func hostSteps(written []byte) (all []hostStep) {
+	var d struct {
+		Stages []struct {
+			Deploy struct {
+				Steps []hostStep `yaml:"steps"`
+			} `yaml:"deploy"`
+		} `yaml:"stages"`
+	}
+	if yaml.Unmarshal(written, &d) != nil {
+		return nil
+	}
+	for _, stage := range d.Stages {
+		all = append(all, stage.Deploy.Steps...)
+	}
+	return all
 }
 
 // takenLines are inputs as lines to be compared.

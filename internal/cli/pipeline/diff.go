@@ -3,6 +3,7 @@ package pipeline
 import (
 	"context"
 	"fmt"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -18,7 +19,8 @@ func newDiffCommand(a *app.App) *cobra.Command {
 		Short: "Show how two revisions differ",
 		Long: `Show how two revisions differ: what the pipeline was when they were released,
 what they take of other pipelines, and the manifests with what they include, the
-variables and the images that they carry. On a terminal as much as it shows at once, as
+variables and the images that they carry. It names the resources that B would remove
+from hosts, since no step declares them any more. On a terminal as much as it shows at once, as
 JSON the first 1000 lines of each part, and how much is left out: --all shows everything.`,
 		Example: "  deployster pipeline diff gateway 41 42",
 		Args:    arguments.Named("a pipeline", "a revision", "a revision"),
@@ -47,12 +49,16 @@ func runDiff(ctx context.Context, a *app.App, name, before, after string) error 
 		document := map[string]any{
 			"pipeline": name, "from": before, "to": after, "inputs": bounded.Text("inputs", d.Inputs),
 			"definition": bounded.Text("definition", d.Definition), "carried": bounded.Text("carried", d.Carried),
+			"undeclared": append([]string{}, d.Undeclared...),
 		}
 		return a.Show(bounded.In(document), func() error {
 			if d.Definition+d.Inputs+d.Carried == "" {
 				return a.Printf("revisions %s and %s of pipeline %s do not differ\n", view.Clean(before), view.Clean(after), view.Clean(name))
 			}
-			return view.TextDifferences(a.Out, d.Definition+d.Inputs+d.Carried, a.PlanOptions(a.Out))
+			if err := view.TextDifferences(a.Out, d.Definition+d.Inputs+d.Carried, a.PlanOptions(a.Out)); err != nil || len(d.Undeclared) == 0 {
+				return err
+			}
+			return a.Printf("no step of revision %s declares %s: it removes that from its hosts\n", view.Clean(after), view.Clean(strings.Join(d.Undeclared, ", ")))
 		})
 	})
 }
