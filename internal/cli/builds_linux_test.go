@@ -50,6 +50,7 @@ job:
   env: {VERSION: "{{ package.version }}"}
   network: none
   plugs: [{path: THINGS, container_path: /world}]
+  reuse: true
 packages:
   glibc: {version: "2.29", released: glibc-2.28, build: [gcc, make]}
   make: {version: "4.3", released: make-4.2, build: [gcc, make], run: [glibc]}

@@ -129,7 +129,7 @@ func name(ident string) string {
 func (d *distribution) submit(jobs int, version string, flags ...string) string {
 	d.Helper()
 	var text strings.Builder
-	fmt.Fprintf(&text, "group: dist\njob: {image: 'maker:1', args: ['{{ package.name }}'], env: {VERSION: '%s'}, network: none, plugs: [{path: '%s', container_path: /world}]}\njobs:\n", version, d.path("world"))
+	fmt.Fprintf(&text, "group: dist\njob: {image: 'maker:1', args: ['{{ package.name }}'], env: {VERSION: '%s'}, network: none, plugs: [{path: '%s', container_path: /world}], reuse: true}\njobs:\n", version, d.path("world"))
 	for _, line := range d.lines[:jobs] {
 		fields := strings.Split(line, "\t")
 		var needs []string
