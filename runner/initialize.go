@@ -9,6 +9,7 @@ import (
 
 	"github.com/deployster-go/deployster/engine"
 	"github.com/deployster-go/deployster/manifest"
+	"github.com/deployster-go/deployster/manifest/repeated"
 	"github.com/deployster-go/deployster/protocol"
 	"github.com/deployster-go/deployster/runner/failure"
 	"github.com/deployster-go/deployster/runner/hidden"
@@ -96,7 +97,7 @@ func (r *Runner) refusal() error {
 		return &failure.Error{Causes: others}
 	}
 	if len(problems) > 0 {
-		return &manifest.Error{Problems: problems}
+		return &manifest.Error{Problems: repeated.Once(problems)}
 	}
 	return nil
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/deployster-go/deployster/expression"
 	"github.com/deployster-go/deployster/internal/suggest"
 	"github.com/deployster-go/deployster/manifest"
+	"github.com/deployster-go/deployster/manifest/repeated"
 	"github.com/deployster-go/deployster/runner/diff"
 	"github.com/deployster-go/deployster/runner/inits"
 	"github.com/deployster-go/deployster/runner/plugs"
@@ -141,7 +142,7 @@ func (c Check) Misuse() ([]manifest.Problem, error) {
 			problems = append(problems, r.Broken(v))
 		}
 	}
-	return problems, nil
+	return repeated.Once(problems), nil
 }
 
 // Unmatched finds paths to ignore that the schemas of types forbid.
