@@ -102,13 +102,13 @@ func authenticate(t *testing.T, path string, log deploylog.Log) {
 		Log: log, Now: time.Now, NewID: newID, Logger: slog.New(slog.DiscardHandler), Identify: identity.Authenticator{Tokens: identity.NewTokens(log, time.Now)}.Identify,
 	}))
 	here := func(args ...string) string { return run(t, append(args, "--log", path)...) }
-	secret, _, _ := strings.Cut(here("token", "create", "ci", "--role", "viewer", "--pipeline", "gateway"), "\n")
+	secret, _, _ := strings.Cut(here("token", "create", "ci", "--role", "operator", "--pipeline", "gateway"), "\n")
 	require.True(t, strings.HasPrefix(secret, "dpl_"), secret)
 	ask := func() string {
 		t.Setenv("DEPLOYSTER_TOKEN", secret)
 		return run(t, "token", "list", "--server", s.URL)
 	}
-	assert.Contains(t, ask(), "ci     valid   viewer  pipeline gateway")
+	assert.Contains(t, ask(), "ci     valid   operator  pipeline gateway")
 	for _, wrong := range [][]string{{"ci", "--role", "admin"}, {"other"}, {"other", "--role", "root"}, {"other", "--role", "admin", "--expires", "-1d"}, {"a/b", "--role", "admin"}, {"other", "--role", "admin", "--pipeline", ""}} {
 		assert.Contains(t, here(append([]string{"token", "create"}, wrong...)...), "exit status 3", wrong)
 	}

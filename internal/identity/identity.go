@@ -84,17 +84,31 @@ type Identity struct {
 	Grants []Grant `json:"grants"`
 }
 
-// MayRead reports whether the identity may read. The log is one history, so who may read
-// anything of it reads all of it.
+// MayRead reports whether the identity may read anything.
 func (i Identity) MayRead() bool {
 	return slices.ContainsFunc(i.Grants, func(g Grant) bool { return g.Role.Includes(Viewer) })
+}
+
+// ReadsAll reports whether the identity may read everything. A viewer of some pipelines and environments reads these
+// alone; any other role needs to see what its deeds are about, and the log is one history.
+func (i Identity) ReadsAll() bool {
+	return slices.ContainsFunc(i.Grants, func(g Grant) bool { return g.Role.Includes(Viewer) && (g.Role != Viewer || !g.scoped()) })
+}
+
+// Reads names what an identity reads that does not read everything.
+func (i Identity) Reads() string {
+	var names []string
+	for _, g := range i.Grants {
+		names = append(names, g.Names())
+	}
+	return strings.Join(names, ", ")
 }
 
 // May reports whether the identity may do what a role is needed for, with one thing of a
 // kind. An empty kind is what concerns all there is.
 func (i Identity) May(needed Role, kind, name string) bool {
-	if needed == Viewer {
-		return i.MayRead()
+	if needed == Viewer && i.ReadsAll() {
+		return true
 	}
 	return slices.ContainsFunc(i.Grants, func(g Grant) bool {
 		return g.Role.Includes(needed) && (!g.scoped() || slices.Contains(g.of(kind), name) && name != "")

@@ -30,6 +30,7 @@ import (
 
 func TestRolesAndWhereTheyAreFor(t *testing.T) {
 	scoped := identity.Grant{Role: identity.Operator, Pipelines: []string{"gateway"}, Environments: []string{"shop/prod"}}
+	some := identity.Grant{Role: identity.Viewer, Pipelines: []string{"gateway"}, Environments: []string{"shop/prod"}}
 	for _, c := range []struct {
 		grant  identity.Grant
 		needed identity.Role
@@ -55,6 +56,14 @@ func TestRolesAndWhereTheyAreFor(t *testing.T) {
 		{scoped, identity.Operator, "", "gateway", false},
 		{scoped, identity.Operator, identity.Pipelines, "", false},
 		{scoped, identity.Viewer, "", "", true},
+		{some, identity.Viewer, "", "", false},
+		{some, identity.Viewer, "", "gateway", false},
+		{some, identity.Viewer, identity.Pipelines, "gateway", true},
+		{some, identity.Viewer, identity.Pipelines, "shop/prod", false},
+		{some, identity.Viewer, identity.Pipelines, "", false},
+		{some, identity.Viewer, identity.Environments, "shop/prod", true},
+		{some, identity.Viewer, "builds", "gateway", false},
+		{some, identity.Operator, identity.Pipelines, "gateway", false},
 	} {
 		who := identity.Identity{Grants: []identity.Grant{c.grant}}
 		assert.Equal(t, c.may, who.May(c.needed, c.kind, c.name), "%+v, %s of %s %q: want %v", c.grant, c.needed, c.kind, c.name, c.may)

@@ -44,7 +44,7 @@ type remembered struct {
 
 // approvals is what waits for approval.
 func (p *Pages) approvals(r *http.Request, k *known) (page, error) {
-	all, err := p.approvalsOf(k)
+	all, err := p.approvalsFor(r, k)
 	if err != nil {
 		return page{}, err
 	}

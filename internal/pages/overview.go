@@ -6,7 +6,9 @@ import (
 	"strings"
 
 	"github.com/deployster-go/deployster/environment/report"
+	"github.com/deployster-go/deployster/internal/identity"
 	"github.com/deployster-go/deployster/internal/query"
+	"github.com/deployster-go/deployster/internal/scope"
 	"github.com/deployster-go/deployster/pipeline"
 	"github.com/deployster-go/deployster/pipeline/promotion"
 )
@@ -44,7 +46,7 @@ const mostRows = 500
 func (p *Pages) overview(r *http.Request, k *known) (page, error) {
 	body := overviewBody{Query: r.URL.Query().Get("q")}
 	counts := map[report.RevisionStatus]int{}
-	for _, row := range k.environments.List("") {
+	for _, row := range scope.Rows(r.Context(), identity.Environments, k.environments.List(""), func(e query.EnvironmentRow) string { return e.Name }) {
 		if !strings.HasPrefix(row.Name, body.Query) {
 			continue
 		}
@@ -77,7 +79,7 @@ func (p *Pages) overview(r *http.Request, k *known) (page, error) {
 	if err != nil {
 		return page{}, err
 	}
-	for _, row := range rows {
+	for _, row := range scope.Rows(r.Context(), identity.Pipelines, rows, func(p query.PipelineRow) string { return p.Name }) {
 		switch {
 		case !strings.HasPrefix(row.Name, body.Query):
 		case len(body.Pipelines) == mostRows:

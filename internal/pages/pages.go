@@ -190,6 +190,7 @@ type page struct {
 	Body    any
 
 	look string // its template; "" is that of its path
+	some bool   // who asks reads some pipelines and environments alone
 }
 
 // tab is an entry of the navigation.
@@ -201,13 +202,18 @@ type tab struct {
 
 // Tabs are the navigation.
 func (p page) Tabs() []tab {
-	return []tab{
+	tabs := []tab{
 		{Name: "Overview", Path: "/", Here: p.Tab == "overview"},
 		{Name: "Approvals", Path: "/approvals", Here: p.Tab == "approvals", Count: p.Waiting},
+	}
+	if p.some {
+		return tabs
+	}
+	return append(tabs, []tab{
 		{Name: "Runs", Path: "/runs", Here: p.Tab == "runs"},
 		{Name: "Builds", Path: "/builds", Here: p.Tab == "builds"},
 		{Name: "Log", Path: "/log", Here: p.Tab == "log"},
-	}
+	}...)
 }
 
 // errNone is wrapped where what a page is to show is not there.
@@ -225,6 +231,10 @@ func (p *Pages) list(pattern, look string, make func(*http.Request, *known) (pag
 
 func (p *Pages) add(pattern, look string, events bool, make func(*http.Request, *known) (page, error)) {
 	p.mux.Handle("GET "+pattern, p.reader(func(w http.ResponseWriter, r *http.Request) {
+		if !mayRead(identity.Of(r.Context()), pattern, r.PathValue("name")) {
+			p.fail(w, r, http.StatusForbidden, "You may not read this: you read "+identity.Of(r.Context()).Reads()+".")
+			return
+		}
 		k, release, err := p.known(r, events)
 		if err == nil {
 			defer release()
@@ -233,7 +243,10 @@ func (p *Pages) add(pattern, look string, events bool, make func(*http.Request, 
 				shown.At, shown.Head, shown.Newest = k.at, k.head, k.newest
 				shown.Asked = asked(r)
 				var waiting []waitingApproval
-				if waiting, err = p.approvalsOf(k); err == nil {
+				if waiting, err = p.approvalsFor(r, k); err == nil {
+					if shown.some = !identity.Of(r.Context()).ReadsAll(); shown.some {
+						shown.Follow = "" // events of others change the same pages
+					}
 					shown.Waiting = len(waiting)
 					text := p.rendered(r, cmp.Or(shown.look, look), shown)
 					release() // who asked may take the page slowly
@@ -252,7 +265,11 @@ func (p *Pages) problem(w http.ResponseWriter, r *http.Request, err error) {
 	case errors.Is(err, errAsked):
 		p.fail(w, r, http.StatusBadRequest, err.Error())
 	case errors.Is(err, errNone), errors.Is(err, query.ErrNotFound), errors.Is(err, pipelines.ErrNoPipeline), errors.Is(err, environments.ErrNoEnvironment), errors.Is(err, build.ErrNoGroup), errors.Is(err, build.ErrNoJob):
-		p.fail(w, r, http.StatusNotFound, err.Error())
+		why := err.Error()
+		if who := identity.Of(r.Context()); !who.ReadsAll() { // the error may name what there is instead
+			why = "There is nothing of this name that you may read: you read " + who.Reads() + "."
+		}
+		p.fail(w, r, http.StatusNotFound, why)
 	case r.Context().Err() != nil:
 		p.fail(w, r, http.StatusGatewayTimeout, "It took too long.")
 	default:

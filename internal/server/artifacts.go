@@ -12,6 +12,7 @@ import (
 
 	"github.com/deployster-go/deployster/internal/artifacts"
 	"github.com/deployster-go/deployster/internal/identity"
+	"github.com/deployster-go/deployster/internal/places"
 	"github.com/deployster-go/deployster/internal/proposal"
 )
 
@@ -65,7 +66,7 @@ func (s *Server) registerArtifacts() {
 		}
 		return &kept{Artifact{Digest: in.Digest}}, nil
 	})
-	receiving := newPlaces(maxReceiving)
+	receiving := places.New(maxReceiving)
 	register(s, Operation{
 		ID: "put-artifact", Method: http.MethodPut, Path: "/v1/artifacts/{digest}", Role: identity.Operator, Kind: proposal.Builds, tags: aboutArtifacts, streams: true,
 		Summary: "Keep an artifact that a build group is to carry, such as its sources",
@@ -78,7 +79,7 @@ func (s *Server) registerArtifacts() {
 		}
 		free, cancel := context.WithTimeout(ctx, timeout)
 		defer cancel()
-		leave, ok := receiving.take(free, identity.Of(ctx).Name)
+		leave, ok := receiving.Take(free, identity.Of(ctx).Name)
 		if !ok {
 			return nil, huma.NewError(http.StatusTooManyRequests, "as many artifacts are sent already as are received at once, by others or by you: send it again later")
 		}

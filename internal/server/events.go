@@ -20,6 +20,7 @@ import (
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/internal/feed"
 	"github.com/deployster-go/deployster/internal/identity"
+	"github.com/deployster-go/deployster/internal/scope"
 )
 
 // eventsInput is deploylog.Filter as a query.
@@ -40,10 +41,10 @@ type eventsInput struct {
 func (s *Server) registerEvents() {
 	event := &huma.Schema{Type: huma.TypeObject, Description: "deploylog.Event, one a line."}
 	register(s, Operation{
-		ID: "list-events", Method: http.MethodGet, Path: "/v1/events", Role: identity.Viewer, tags: aboutLog, streams: true,
+		ID: "list-events", Method: http.MethodGet, Path: "/v1/events", Role: identity.Viewer, Kind: anyKind, tags: aboutLog, streams: true,
 		Summary: "The events of the log, in order",
 		Description: "As lines of JSON, or as server-sent events where text/event-stream is asked for. " +
-			"A line that has the member problem says why no more events come. What follows sends an empty line or comment now and then; who takes none of what is sent is disconnected.",
+			"A line that has the member problem says why no more events come. What follows sends an empty line or comment now and then; who takes none of what is sent is disconnected. Somebody who reads some pipelines and environments alone gets the events of these; last counts those of all.",
 		answers: map[string]*huma.Response{"200": {Description: "The events", Content: map[string]*huma.MediaType{
 			"application/x-ndjson": {Schema: event},
 			"text/event-stream":    {Schema: &huma.Schema{Type: huma.TypeString}},
@@ -82,7 +83,7 @@ func (s *Server) past(ctx context.Context, in Conditional, f deploylog.Filter) (
 		if f.Until == 0 || f.Until > head {
 			f.Until = head
 		}
-		tag = s.tag(f.Until, "events", fmt.Sprint(f.After), f.Deployment, string(f.Target), f.Name, f.Since.UTC().Format(time.RFC3339Nano), fmt.Sprint(f.Last))
+		tag = s.tag(f.Until, "events", fmt.Sprint(f.After), f.Deployment, string(f.Target), f.Name, f.Since.UTC().Format(time.RFC3339Nano), fmt.Sprint(f.Last), scope.Named(ctx))
 	}
 	return &huma.StreamResponse{Body: func(ctx huma.Context) {
 		if tag != "" {
@@ -125,7 +126,7 @@ func (s *Server) stream(hc huma.Context, f deploylog.Filter, follow, live bool) 
 	r, w := humago.Unwrap(hc)
 	ctx, cancel := context.WithCancel(hc.Context())
 	defer cancel()
-	out := &eventWriter{w: w, control: http.NewResponseController(w), stalled: s.Stalled, live: live, asked: time.Now()}
+	out := &eventWriter{w: w, control: http.NewResponseController(w), stalled: s.Stalled, live: live, asked: time.Now(), who: identity.Of(hc.Context())}
 	out.may = func() bool {
 		who, err := s.Identify(r)
 		return err == nil && who.MayRead()
@@ -214,8 +215,9 @@ type eventWriter struct {
 	control *http.ResponseController
 	stalled time.Duration
 	live    bool
-	may     func() bool // whether who asks may still read, whose token may have ended
-	asked   time.Time   // when that was asked, before something was sent
+	may     func() bool       // whether who asks may still read, whose token may have ended
+	who     identity.Identity // events that they may not read are left out
+	asked   time.Time         // when that was asked, before something was sent
 
 	buffer bytes.Buffer
 }
@@ -237,6 +239,9 @@ func (o *eventWriter) all(events iter.Seq2[deploylog.Event, error]) error {
 		if err != nil {
 			return unreadable{err}
 		}
+		if !scope.Target(o.who, e.Target) {
+			continue
+		}
 		text.Reset()
 		if err := encodeEvent(&text, e); err != nil {
 			return fmt.Errorf("event %d: %w", e.Seq, err)
@@ -255,7 +260,7 @@ func (o *eventWriter) items(some []feed.Item, f deploylog.Filter) error {
 		if i.Event.Target.Kind() == "token" && !o.may() {
 			return errEnded
 		}
-		if !f.Selects(i.Event) {
+		if !f.Selects(i.Event) || !scope.Target(o.who, i.Event.Target) {
 			continue
 		}
 		sends = true

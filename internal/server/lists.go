@@ -19,6 +19,7 @@ import (
 	"github.com/deployster-go/deployster/environment/report"
 	"github.com/deployster-go/deployster/internal/identity"
 	"github.com/deployster-go/deployster/internal/query"
+	"github.com/deployster-go/deployster/internal/scope"
 )
 
 // ListInput is which part of a list is asked for.
@@ -47,16 +48,16 @@ type rows[T any] struct {
 // registerLists adds what lists what follows from the log.
 func (s *Server) registerLists() {
 	register(s, listing("environments", "", "Environments that are not deleted, by name"), func(ctx context.Context, in *ListInput) (*part[query.EnvironmentRow], error) {
-		return list[query.EnvironmentRow]{path: "/v1/environments", key: func(e query.EnvironmentRow) string { return e.Name }, read: func(string, deploylog.Event) ([]query.EnvironmentRow, int64, error) {
+		return list[query.EnvironmentRow]{path: "/v1/environments", scope: scope.Named(ctx), key: func(e query.EnvironmentRow) string { return e.Name }, read: func(string, deploylog.Event) ([]query.EnvironmentRow, int64, error) {
 			err := s.environments.Follow(ctx, 0)
-			return s.environmentsNow().List(""), s.environments.Head(), err
+			return scope.Rows(ctx, identity.Environments, s.environmentsNow().List(""), func(e query.EnvironmentRow) string { return e.Name }), s.environments.Head(), err
 		}}.part(ctx, s, in)
 	})
 	register(s, listing("pipelines", "", "Pipelines whose revisions are released and that are not deleted, by name"), func(ctx context.Context, in *ListInput) (*part[query.PipelineRow], error) {
-		return list[query.PipelineRow]{path: "/v1/pipelines", key: func(p query.PipelineRow) string { return p.Name }, read: func(string, deploylog.Event) ([]query.PipelineRow, int64, error) {
+		return list[query.PipelineRow]{path: "/v1/pipelines", scope: scope.Named(ctx), key: func(p query.PipelineRow) string { return p.Name }, read: func(string, deploylog.Event) ([]query.PipelineRow, int64, error) {
 			err := s.pipelines.Follow(ctx, 0)
 			rows, _ := s.pipelines.List()
-			return rows, s.pipelines.Head(), err
+			return scope.Rows(ctx, identity.Pipelines, rows, func(p query.PipelineRow) string { return p.Name }), s.pipelines.Head(), err
 		}}.part(ctx, s, in)
 	})
 	s.registerHosts()
@@ -156,6 +157,12 @@ func listing(kind, of, summary string) Operation {
 		Description: "In parts: next, and the header Link, lead to the part after this one. What is added or deleted meanwhile moves nothing else from one part to another.",
 		answers:     unchanged(),
 	}
+	switch {
+	case of != "":
+		op.Kind = scope.Kind(kind)
+	case scope.Kind(kind) != "":
+		op.Kind = anyKind
+	}
 	if of != "" {
 		op.ID, op.Path = "list-"+strings.TrimSuffix(kind, "s")+"-"+of, op.Path+"/{name}/"+of
 	}
@@ -166,6 +173,7 @@ func listing(kind, of, summary string) Operation {
 type list[T any] struct {
 	path    string
 	selects url.Values // which of all that is there it has
+	scope   string     // which of it somebody reads who does not read everything
 	timed   bool       // it does not follow from the log alone
 	key     func(T) string
 
@@ -197,7 +205,7 @@ func (l list[T]) part(ctx context.Context, s *Server, in *ListInput) (*part[T], 
 	if l.timed {
 		found, err = stated(ctx, s, in.Conditional, read)
 	} else {
-		found, err = derived(ctx, s, in.Conditional, []string{of, in.Cursor, fmt.Sprint(in.Limit)}, read)
+		found, err = derived(ctx, s, in.Conditional, []string{of, in.Cursor, fmt.Sprint(in.Limit), l.scope}, read)
 	}
 	if err != nil {
 		return nil, err

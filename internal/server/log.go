@@ -9,6 +9,7 @@ import (
 
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/internal/identity"
+	"github.com/deployster-go/deployster/internal/scope"
 )
 
 // aboutLog are the tags of operations on the log.
@@ -24,7 +25,7 @@ type LogInfo struct {
 func (s *Server) registerLog() {
 	type info struct{ Body LogInfo }
 	register(s, Operation{
-		ID: "get-log", Method: http.MethodGet, Path: "/v1/log", Role: identity.Viewer, Summary: "Which log it is, and its newest event", tags: aboutLog,
+		ID: "get-log", Method: http.MethodGet, Path: "/v1/log", Role: identity.Viewer, Kind: anyKind, Summary: "Which log it is, and its newest event", tags: aboutLog,
 	}, func(ctx context.Context, _ *struct{}) (*info, error) {
 		head, err := s.head(ctx)
 		return &info{LogInfo{ID: s.Log.ID(), Head: head}}, err
@@ -69,9 +70,12 @@ func (s *Server) registerLatest() {
 		Outcome string `query:"outcome" enum:"succeeded,failed" required:"true"`
 	}
 	register(s, Operation{
-		ID: "get-latest", Method: http.MethodGet, Path: "/v1/log/latest", Role: identity.Viewer, tags: aboutLog, answers: unchanged(),
+		ID: "get-latest", Method: http.MethodGet, Path: "/v1/log/latest", Role: identity.Viewer, Kind: anyKind, tags: aboutLog, answers: unchanged(),
 		Summary: "What of a target succeeded or failed last, by the order in which deployments were begun",
 	}, func(ctx context.Context, in *latestInput) (*answer[LatestEvent], error) {
+		if err := checkTarget(ctx, in.Target); err != nil {
+			return nil, err
+		}
 		return derived(ctx, s, in.Conditional, []string{"latest", in.Target, in.Outcome}, func(newest deploylog.Event) (found LatestEvent, event int64, err error) {
 			e, ok, err := s.Log.Latest(ctx, deploylog.Target(in.Target), deploylog.Outcome(in.Outcome))
 			if ok {
@@ -85,9 +89,12 @@ func (s *Server) registerLatest() {
 		Target string `query:"target" required:"true" doc:"Such as stage/gateway/prod."`
 	}
 	register(s, Operation{
-		ID: "list-in-progress", Method: http.MethodGet, Path: "/v1/log/in-progress", Role: identity.Viewer, tags: aboutLog, answers: unchanged(),
+		ID: "list-in-progress", Method: http.MethodGet, Path: "/v1/log/in-progress", Role: identity.Viewer, Kind: anyKind, tags: aboutLog, answers: unchanged(),
 		Summary: "What of a target was started and has neither succeeded nor failed",
 	}, func(ctx context.Context, in *progressInput) (*answer[StartedEvents], error) {
+		if err := checkTarget(ctx, in.Target); err != nil {
+			return nil, err
+		}
 		return derived(ctx, s, in.Conditional, []string{"in-progress", in.Target}, func(newest deploylog.Event) (StartedEvents, int64, error) {
 			events, err := s.Log.InProgress(ctx, deploylog.Target(in.Target))
 			return StartedEvents{append([]deploylog.Event{}, events...)}, newest.Seq, err
@@ -109,9 +116,9 @@ func (s *Server) registerAlive() {
 		}
 	}
 	register(s, Operation{
-		ID: "list-heartbeats", Method: http.MethodGet, Path: "/v1/log/heartbeats", Role: identity.Viewer, tags: aboutLog,
+		ID: "list-heartbeats", Method: http.MethodGet, Path: "/v1/log/heartbeats", Role: identity.Viewer, Kind: anyKind, tags: aboutLog,
 		Summary: "Which processes are at work, and on what",
-	}, func(context.Context, *struct{}) (*heartbeats, error) {
+	}, func(ctx context.Context, _ *struct{}) (*heartbeats, error) {
 		var out heartbeats
 		out.Body.Heartbeats = []Heartbeat{}
 		log, keeps := s.Log.(deploylog.HeartbeatLog)
@@ -120,7 +127,9 @@ func (s *Server) registerAlive() {
 		}
 		all, err := log.Heartbeats()
 		for _, h := range all {
-			out.Body.Heartbeats = append(out.Body.Heartbeats, Heartbeat{h, h.Last})
+			if h, ok := scope.Heartbeat(identity.Of(ctx), h); ok {
+				out.Body.Heartbeats = append(out.Body.Heartbeats, Heartbeat{h, h.Last})
+			}
 		}
 		return &out, err
 	})

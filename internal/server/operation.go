@@ -63,7 +63,7 @@ func register[I, O any](s *Server, op Operation, handle func(context.Context, *I
 		if limit > maxBody && (r.ContentLength < 0 || r.ContentLength > maxBody) { // only so many of them fit into the memory
 			free, cancel := context.WithTimeout(ctx.Context(), timeout)
 			defer cancel()
-			leave, ok := s.large.take(free, identity.Of(ctx.Context()).Name)
+			leave, ok := s.large.Take(free, identity.Of(ctx.Context()).Name)
 			if !ok {
 				_ = huma.WriteErr(s.api, ctx, http.StatusTooManyRequests, "as much is sent already as fits at once, by others or by you: send it again later")
 				return
@@ -123,9 +123,9 @@ func (s *Server) answer(ctx context.Context, op Operation, err error) error {
 	case err == nil:
 		return nil
 	case errors.As(err, &said):
-		return err
+		return hidden(ctx, said)
 	case errors.Is(err, query.ErrNotFound):
-		return huma.Error404NotFound(err.Error())
+		return hidden(ctx, huma.Error404NotFound(err.Error()))
 	case ctx.Err() != nil:
 		return huma.NewError(http.StatusGatewayTimeout, "it took too long")
 	}

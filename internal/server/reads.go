@@ -14,6 +14,7 @@ import (
 	"github.com/deployster-go/deployster/environment/report"
 	"github.com/deployster-go/deployster/internal/identity"
 	"github.com/deployster-go/deployster/internal/query"
+	"github.com/deployster-go/deployster/internal/scope"
 )
 
 // NameInput is what is asked for.
@@ -24,7 +25,7 @@ type NameInput struct {
 // reading is an operation that reads one of a kind.
 func reading(kind, one, summary string) Operation {
 	return Operation{
-		ID: "get-" + one, Method: http.MethodGet, Path: "/v1/" + kind + "/{name}", Role: identity.Viewer, tags: []string{kind}, Summary: summary, answers: unchanged(),
+		ID: "get-" + one, Method: http.MethodGet, Path: "/v1/" + kind + "/{name}", Role: identity.Viewer, Kind: scope.Kind(kind), tags: []string{kind}, Summary: summary, answers: unchanged(),
 	}
 }
 
@@ -145,6 +146,7 @@ func (s *Server) registerPromotions() {
 				return nil, 0, err
 			}
 			rows, err := all.List()
+			rows = scope.Rows(ctx, identity.Pipelines, rows, func(p query.PromotionRow) string { return p.Name })
 			return rows, s.promotions.Head(), err
 		}}.part(ctx, s, in)
 	})

@@ -29,6 +29,7 @@ import (
 	"github.com/deployster-go/deployster/internal/feed"
 	"github.com/deployster-go/deployster/internal/identity"
 	"github.com/deployster-go/deployster/internal/objects"
+	"github.com/deployster-go/deployster/internal/places"
 	"github.com/deployster-go/deployster/internal/query"
 )
 
@@ -82,7 +83,7 @@ type Server struct {
 	snapshots    map[string]*snapshots
 	sending      chan struct{} // held by each who is sent a snapshot
 	verifying    chan struct{}
-	large        *places // of requests whose bodies may be large
+	large        *places.Places // of requests whose bodies may be large
 }
 
 // The limits of requests.
@@ -106,7 +107,7 @@ func New(o Options) *Server {
 	if o.Workers == nil {
 		o.Workers = noWorkers{}
 	}
-	s := &Server{Options: o, mux: http.NewServeMux(), verifying: make(chan struct{}, 1), sending: make(chan struct{}, maxSending), large: newPlaces(maxLarge)}
+	s := &Server{Options: o, mux: http.NewServeMux(), verifying: make(chan struct{}, 1), sending: make(chan struct{}, maxSending), large: places.New(maxLarge)}
 	s.requests = &requests{log: o.Log, now: o.Now}
 	log := s.recording()
 	s.pipelines, s.environments, s.builds = query.NewPipelines(log, o.Now), environments.New(log, o.Now), builds.New(log, o.Now)
@@ -173,6 +174,17 @@ func (s *Server) Readers(h http.Handler) http.Handler {
 		w.Header().Set("Cache-Control", "no-store")
 		h.ServeHTTP(w, r.WithContext(identity.In(r.Context(), who)))
 	})
+}
+
+// AllReaders lets only those ask a handler who may read everything.
+func (s *Server) AllReaders(h http.Handler) http.Handler {
+	return s.Readers(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if who := identity.Of(r.Context()); !who.ReadsAll() {
+			refuse(w, http.StatusForbidden, "you may not do this: it needs the role viewer for everything, and you read "+who.Reads())
+			return
+		}
+		h.ServeHTTP(w, r)
+	}))
 }
 
 // route hands a request to its operation. A path that is written otherwise than it is, such
@@ -242,7 +254,7 @@ func (s *Server) registerDocument() {
 		Body        []byte
 	}
 	register(s, Operation{
-		ID: "get-openapi", Method: http.MethodGet, Path: "/v1/openapi.json", Role: identity.Viewer, Summary: "This description, in OpenAPI 3.1",
+		ID: "get-openapi", Method: http.MethodGet, Path: "/v1/openapi.json", Role: identity.Viewer, Kind: anyKind, Summary: "This description, in OpenAPI 3.1",
 	}, func(context.Context, *struct{}) (*document, error) {
 		text, err := s.Document()
 		return &document{"application/vnd.oai.openapi+json;version=3.1", text}, err

@@ -75,7 +75,7 @@ func (s *Server) stageGroups(ctx context.Context, d *definition.Definition, carr
 	if d != nil {
 		d.BuildGroups(func(stage string, path *string) { files[stage] = *path })
 	}
-	leave, ok := s.large.take(ctx, identity.Of(ctx).Name) // only so many of them fit into the memory
+	leave, ok := s.large.Take(ctx, identity.Of(ctx).Name) // only so many of them fit into the memory
 	if !ok {
 		return nil, huma.Error429TooManyRequests("as much is sent already as fits at once, by others or by you: send it again later")
 	}

@@ -114,7 +114,7 @@ func (s *process) routes(drain <-chan struct{}, failed func(error)) (http.Handle
 		Workspace: s.Workspace, Artifacts: artifacts.In(kept), Workers: build.NewFleet(s.work, s.workers.EnginePool),
 	})
 	mux.Handle("/v1/", api)
-	mux.Handle("GET /metrics", api.Readers(s.metrics.Handler()))
+	mux.Handle("GET /metrics", api.AllReaders(s.metrics.Handler()))
 	signed := approval.New(approval.Of(s.log, s.Now), s.Now) // whose signature says who asks
 	signed.Log, signed.Base, signed.Failed = s.logger, s.public, failed
 	mux.Handle(approval.Pattern, signed)

@@ -53,10 +53,11 @@ func newCreateCommand(a *app.App) *cobra.Command {
 
 A viewer reads everything. An operator also records what is to be done, an approver also
 approves and rejects, and an admin may do all. With --pipeline and --environment the role
-is for these alone; who has it reads everything all the same.
+is for these alone: a viewer reads these and nothing else. An operator, approver or admin
+of some reads everything all the same.
 
 What is done with the token is recorded as done by "token NAME".`,
-		Example: "  deployster token create ci --role operator --pipeline gateway\n  deployster token create dashboard --role viewer --expires never > dashboard.token",
+		Example: "  deployster token create ci --role operator --pipeline gateway\n  deployster token create dashboard --role viewer --expires never > dashboard.token\n  deployster token create team --role viewer --pipeline gateway --environment shop/prod > team.token",
 		Args:    arguments.Named("a token"),
 		RunE: func(c *cobra.Command, args []string) error {
 			o.name = args[0]

@@ -1,13 +1,14 @@
-package server
+// Package places bounds how many requests are received at once that send much.
+package places
 
 import (
 	"context"
 	"sync"
 )
 
-// places are what requests take that send much, for as long as that comes: so many as fit at once.
+// Places are what requests take that send much, for as long as that comes: so many as fit at once.
 // One identity has at most half of them, so that whoever sends slowly keeps nobody else away.
-type places struct {
+type Places struct {
 	mu   sync.Mutex
 	free int
 	each int
@@ -15,12 +16,13 @@ type places struct {
 	left chan struct{}  // closed when somebody leaves one
 }
 
-func newPlaces(all int) *places {
-	return &places{free: all, each: max(all/2, 1), by: map[string]int{}, left: make(chan struct{})}
+// New returns so many places.
+func New(all int) *Places {
+	return &Places{free: all, each: max(all/2, 1), by: map[string]int{}, left: make(chan struct{})}
 }
 
-// take waits for a place, until ctx ends. It is to be left.
-func (p *places) take(ctx context.Context, who string) (leave func(), ok bool) {
+// Take waits for a place, until ctx ends. It is to be left.
+func (p *Places) Take(ctx context.Context, who string) (leave func(), ok bool) {
 	for {
 		left, ok := p.try(who)
 		if ok {
@@ -35,7 +37,7 @@ func (p *places) take(ctx context.Context, who string) (leave func(), ok bool) {
 }
 
 // try takes a place, or returns what is closed when it may be tried again.
-func (p *places) try(who string) (left <-chan struct{}, ok bool) {
+func (p *Places) try(who string) (left <-chan struct{}, ok bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.free == 0 || p.by[who] >= p.each {
@@ -46,7 +48,7 @@ func (p *places) try(who string) (left <-chan struct{}, ok bool) {
 	return nil, true
 }
 
-func (p *places) leave(who string) {
+func (p *Places) leave(who string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.free++

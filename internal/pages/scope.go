@@ -1,0 +1,29 @@
+package pages
+
+import (
+	"net/http"
+	"strings"
+
+	"github.com/deployster-go/deployster/internal/identity"
+	"github.com/deployster-go/deployster/internal/scope"
+)
+
+// mayRead reports whether somebody may read a page. Those of one pipeline or environment are for who may read that; what
+// they may not read is left out of the overview and of the approvals, and all others are for those who read everything.
+func mayRead(who identity.Identity, pattern, name string) bool {
+	switch {
+	case pattern == "/{$}", pattern == "/approvals", who.ReadsAll():
+		return true
+	case strings.HasPrefix(pattern, "/pipelines/{name}"):
+		return who.May(identity.Viewer, identity.Pipelines, name)
+	case strings.HasPrefix(pattern, "/environments/{name}"):
+		return who.May(identity.Viewer, identity.Environments, name)
+	}
+	return false
+}
+
+// approvalsFor is what waits for approval in the pipelines that who asks may read.
+func (p *Pages) approvalsFor(r *http.Request, k *known) ([]waitingApproval, error) {
+	all, err := p.approvalsOf(k)
+	return scope.Rows(r.Context(), identity.Pipelines, all, func(w waitingApproval) string { return w.Pipeline }), err
+}
