@@ -107,7 +107,8 @@ func (l *loader) document(root *yamlfile.Node) (resources bool) {
 		root.Fail("a manifest must be a mapping with the keys variables, plugs and resources, not %s", KindOf(root))
 		return false
 	}
-	sections, _ := root.Fields("a manifest", declaration.Key, "plugs", "modules", "resources", "outputs", movedKey)
+	sections, _ := root.Fields("a manifest", nameKey, declaration.Key, "plugs", "modules", "resources", "outputs", movedKey)
+	l.name(sections[nameKey])
 	l.variables(sections[declaration.Key])
 	if n := sections["plugs"]; n != nil {
 		section(n, "plug", l.plug)
@@ -123,6 +124,25 @@ func (l *loader) document(root *yamlfile.Node) (resources bool) {
 	}
 	l.moves(sections[movedKey])
 	return sections["resources"] != nil || sections["modules"] != nil
+}
+
+const nameKey = "name"
+
+// name reads the name of the manifest. That of a module says nothing where it is one.
+func (l *loader) name(n *yamlfile.Node) {
+	if n == nil || n.Kind == yamlfile.Nothing {
+		return
+	}
+	text, ok := readText(n, "the name of the manifest")
+	switch {
+	case !ok || l.module != nil:
+	case !validName().MatchString(text):
+		n.Fail("%q cannot be the name of a manifest: %s", text, nameRule)
+	case l.manifest.Name != "" && l.manifest.Name != text:
+		n.Fail("the files of one manifest have different names, %s and %s: leave one of them out", l.manifest.Name, text)
+	default:
+		l.manifest.Name = text
+	}
 }
 
 // section reads a mapping of names to things, which are mappings.

@@ -31,6 +31,7 @@ import (
 
 // Manifest is one or several files, checked.
 type Manifest struct {
+	Name      string // that it says it has, by which it is known whatever its files are called; "" is none
 	Files     []string
 	Variables []*declaration.Variable // that are declared, sorted by name
 	Plugs     []*Plug                 // in the order of declaration
@@ -40,6 +41,7 @@ type Manifest struct {
 	Secret    []Given                 // of an Outline: what secret variables of modules are given
 
 	Moved []Move // what was made by other names
+	Takes []Move // what was made of other manifests
 
 	plugs     map[string]*Plug
 	resources map[string]*Resource
@@ -155,7 +157,7 @@ func (m *Manifest) Select(targets []string) (*Manifest, error) {
 	}
 	nodes, keys := m.behind(targets)
 	wanted := m.graph().Closure(nodes...)
-	selected := &Manifest{Files: slices.Clone(m.Files), Moved: m.Moved, Variables: m.Variables, Plugs: slices.Clone(m.Plugs), plugs: m.plugs, resources: map[string]*Resource{}, declared: m.declared, absent: m.absent}
+	selected := &Manifest{Name: m.Name, Files: slices.Clone(m.Files), Moved: m.Moved, Takes: m.Takes, Variables: m.Variables, Plugs: slices.Clone(m.Plugs), plugs: m.plugs, resources: map[string]*Resource{}, declared: m.declared, absent: m.absent}
 	for _, r := range m.Resources {
 		if wanted[r.Name] && r.Late != nil && len(keys[r.Name]) > 0 && !m.needsAll(r.Name, wanted) {
 			some, late := *r, *r.Late

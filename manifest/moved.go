@@ -15,6 +15,7 @@ const movedKey = "moved"
 // Move says that what was made as one resource is that of another name from now on. A name without
 // a key moves all instances with it, and that of a module all that is in it.
 type Move struct {
+	Manifest string // that made it, by its name or its file; "" is this one
 	From, To string
 	Position Position
 }
@@ -34,12 +35,34 @@ func (l *loader) moves(n *yamlfile.Node) {
 			continue
 		}
 		move := Move{Position: m.Position}
-		move.From, move.To = readAddress(m, fields["from"], "from"), readAddress(m, fields["to"], "to")
-		if move.From != "" && move.To != "" {
+		move.Manifest, move.From = readFrom(m, fields["from"])
+		move.To = readAddress(m, fields["to"], "to")
+		switch {
+		case move.From == "" || move.To == "":
+		case move.Manifest != "" && l.module != nil:
+			m.Fail("what another manifest made is moved in the manifest itself, not in a module")
+		case move.Manifest != "":
+			l.manifest.Takes = append(l.manifest.Takes, move)
+		default:
 			move.From, move.To = l.address(move.From), l.address(move.To)
 			l.manifest.Moved = append(l.manifest.Moved, move)
 		}
 	}
+}
+
+// readFrom reads what is moved: the name of a resource, behind that of a manifest and a # where it is another's.
+func readFrom(move, n *yamlfile.Node) (manifest, from string) {
+	if n != nil && n.Kind == yamlfile.Text {
+		if i := strings.LastIndexByte(n.Value, '#'); i >= 0 {
+			manifest, from = n.Value[:i], n.Value[i+1:]
+			if manifest == "" || !address.Valid(from) {
+				n.Fail("%q is not a resource of another manifest, such as web.yaml#pages or web.yaml#pages[a]", n.Value)
+				return "", ""
+			}
+			return manifest, from
+		}
+	}
+	return "", readAddress(move, n, "from")
 }
 
 // readAddress reads one of the names of a move.
@@ -82,6 +105,18 @@ func (l *loader) checkMoves() {
 	var cycle *graph.CycleError[string]
 	if _, err := g.Sort(); errors.As(err, &cycle) {
 		fail(from[cycle.Path[0]], "moves go in a circle: "+strings.Join(cycle.Path, " → "))
+	}
+	for _, m := range l.manifest.Takes {
+		switch {
+		case to[m.To].To != "":
+			fail(m, "two resources are moved to "+m.To+", the other one at "+to[m.To].Position.String())
+		case !l.hasName(m.To):
+			l.found.Add(Problem{
+				Position: m.Position, Path: movedKey, Message: "there is no resource " + m.To + " to move to", Hint: l.found.Closest(m.To, l.names()),
+			})
+		default:
+			to[m.To] = m
+		}
 	}
 	for _, m := range l.manifest.Moved {
 		if _, on := from[m.To]; from[m.From] == m && !on && !l.hasName(m.To) {
@@ -146,4 +181,14 @@ func (m *Manifest) Renamed(name string) string {
 		name, _ = move.renamed(name)
 	}
 	return name
+}
+
+// Taking is the move that has a resource be what another manifest made; nil is none.
+func (m *Manifest) Taking(name string) *Move {
+	for i := range m.Takes {
+		if m.Takes[i].To == name {
+			return &m.Takes[i]
+		}
+	}
+	return nil
 }

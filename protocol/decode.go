@@ -23,7 +23,7 @@ func DecodeInit(data []byte) (InitOutput, error) {
 		return InitOutput{}, err
 	}
 	f := fields{object: object, data: data}
-	f.only("plugs", "config_schema", "state_action", "serve_action", "removable", "action_images", "keeps", "state_schema", "accepts_unknown", "adoptable", "network")
+	f.only("plugs", "config_schema", "state_action", "serve_action", "removable", "action_images", "keeps", "state_schema", "accepts_unknown", "adoptable", "network", "identity", "replace")
 	out := InitOutput{
 		Removable: f.boolean("removable", false), Keeps: f.boolean("keeps", false),
 		AcceptsUnknown: f.boolean("accepts_unknown", false), Adoptable: f.boolean("adoptable", false), Network: f.network(),
@@ -53,7 +53,7 @@ func DecodeInit(data []byte) (InitOutput, error) {
 		action.needInvocation(serve)
 		out.ServeAction = &serve
 	}
-	out.ActionImages = f.actionImages()
+	out.ActionImages, out.Identity, out.Replace = f.actionImages(), f.identity(), f.replaceOrder()
 	if f.err != nil {
 		return InitOutput{}, f.err
 	}
@@ -89,6 +89,36 @@ func (f *fields) actionImages() (images []string) {
 	return images
 }
 
+// identity are the members of configurations that identify what a resource manages.
+func (f *fields) identity() (members []string) {
+	value, ok := f.object["identity"]
+	if !ok {
+		return nil
+	}
+	list, ok := value.([]any)
+	if !ok {
+		f.fail("identity", fmt.Sprintf("must be a list of members of the configuration, not %s", kindOf(value)))
+	}
+	for i, item := range list {
+		member, ok := item.(string)
+		if !ok || member == "" || slices.Contains(strings.Split(member, "."), "") {
+			f.fail(fmt.Sprintf("identity[%d]", i), `must name a member of the configuration, such as "path" or "metadata.name"`)
+		}
+		members = append(members, member)
+	}
+	return members
+}
+
+// replaceOrder is which of the old thing and the new one comes first.
+func (f *fields) replaceOrder() ReplaceOrder {
+	text, ok := f.text("replace")
+	order := ReplaceOrder(text)
+	if ok && order != CreateFirst && order != DestroyFirst {
+		f.fail("replace", fmt.Sprintf("must be %q or %q, not %s", CreateFirst, DestroyFirst, excerptQuoted(text)))
+	}
+	return order
+}
+
 // rawSchema takes a schema as it was written: decoding and encoding it would
 // change large numbers. data is known to be one object.
 func rawSchema(data []byte, member string) json.RawMessage {
@@ -110,7 +140,7 @@ func plugRequests(f *fields) map[string]PlugRequest {
 		if !validPlugName(name) {
 			f.fail(name, `the name of a plug must match ^[a-zA-Z][a-zA-Z0-9_-]*$`)
 		}
-		plug.only("container_path", "optional", "writable")
+		plug.only("container_path", "optional", "writable", "holds")
 		at, ok := plug.text("container_path")
 		switch {
 		case !ok:
@@ -127,6 +157,7 @@ func plugRequests(f *fields) map[string]PlugRequest {
 			ContainerPath: at,
 			Optional:      plug.boolean("optional", false),
 			Writable:      plug.boolean("writable", true),
+			Holds:         plug.boolean("holds", false),
 		}
 	}
 	return plugs
@@ -141,7 +172,7 @@ func DecodeState(data []byte) (StateOutput, error) {
 		return StateOutput{}, err
 	}
 	f := fields{object: object, data: data}
-	f.only("status", "state", "staleState", "actions", "planned_state", "keep")
+	f.only("status", "state", "staleState", "actions", "planned_state", "keep", "identity")
 	status, ok := f.text("status")
 	out := StateOutput{Status: Status(status), Keep: f.keep()}
 	switch {
@@ -166,6 +197,9 @@ func DecodeState(data []byte) (StateOutput, error) {
 		out.Actions = f.actions()
 	default:
 		f.fail("status", "must be VALID or STALE, not "+excerptQuoted(status))
+	}
+	if identity, ok := f.child("identity"); ok {
+		out.Identity = identity.object
 	}
 	if f.err != nil {
 		return StateOutput{}, f.err
@@ -196,7 +230,7 @@ func (f *fields) actions() []Action {
 			continue
 		}
 		action := fields{object: object, data: f.data, path: join(f.path, at), root: f.top()}
-		action.only("name", "description", "image", "entrypoint", "args")
+		action.only("name", "description", "destroys", "image", "entrypoint", "args")
 		name, ok := action.text("name")
 		if !ok {
 			action.failOnce("name", "missing")
@@ -207,7 +241,7 @@ func (f *fields) actions() []Action {
 		if _, ok := object["description"]; ok {
 			description, _ = action.text("description")
 		}
-		actions = append(actions, Action{Name: name, Description: description, Invocation: action.invocation()})
+		actions = append(actions, Action{Name: name, Description: description, Destroys: action.boolean("destroys", false), Invocation: action.invocation()})
 	}
 	return actions
 }

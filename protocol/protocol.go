@@ -41,7 +41,22 @@ type InitOutput struct {
 	AcceptsUnknown bool            `json:"accepts_unknown,omitempty"` // its state action understands a configuration of which parts are not known yet
 	Adoptable      bool            `json:"adoptable,omitempty"`       // its state action finds, by an id, what was made otherwise
 	Network        string          `json:"network,omitempty"`         // NetworkNone, or "" for what a container has otherwise
+
+	// Identity names the members of a configuration that identify what a resource manages, such as "path" or
+	// "metadata.name". With other values of them, or with its plugs elsewhere, it is another thing: the old one
+	// is removed. Empty: only the plugs, the type, and what its answers to state say.
+	Identity []string     `json:"identity,omitempty"`
+	Replace  ReplaceOrder `json:"replace,omitempty"` // which comes first where it is another thing; "" is CreateFirst
 }
+
+// ReplaceOrder is the order in which the old thing is removed and the new one created.
+type ReplaceOrder string
+
+// The orders.
+const (
+	CreateFirst  ReplaceOrder = "create_before_destroy"
+	DestroyFirst ReplaceOrder = "destroy_before_create" // both cannot exist at once, as with a port that both publish
+)
 
 // NetworkNone is the network of a type whose image needs none.
 const NetworkNone = "none"
@@ -55,6 +70,10 @@ type PlugRequest struct {
 	ContainerPath string `json:"container_path"`
 	Optional      bool   `json:"optional"` // default false
 	Writable      bool   `json:"writable"` // default true
+
+	// Holds says that all that the resource manages is within the plug: who moves the directory moves
+	// that along, and who removes it removes that, too. Default false.
+	Holds bool `json:"holds,omitempty"`
 }
 
 // Invocation says how to run an image; what is absent is the image's own.
@@ -68,6 +87,7 @@ type Invocation struct {
 type Action struct {
 	Name        string `json:"name"`
 	Description string `json:"description,omitempty"`
+	Destroys    bool   `json:"destroys,omitempty"` // what there is of the resource is lost by it, as by a replacement
 	Invocation
 }
 
@@ -101,6 +121,10 @@ type StateOutput struct {
 
 	PlannedState map[string]any `json:"planned_state,omitempty"` // STALE only: what it will be after the actions; parts may be Unknown
 	Keep         map[string]any `json:"keep,omitzero"`           // what is to be kept from now on, {} for nothing; nil leaves what is kept
+
+	// Identity identifies what the resource manages, where the world gives that, as an id: it is equal for two
+	// resources that manage one thing. Nil is what InitOutput.Identity says.
+	Identity map[string]any `json:"identity,omitempty"`
 }
 
 // Status is whether a resource is as configured.

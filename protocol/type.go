@@ -34,6 +34,8 @@ type Type[C any] struct {
 	AcceptsUnknown bool            // State understands Request.Unknown
 	Adoptable      bool            // State understands Request.Adopt; needs Keeps
 	Network        string          // NetworkNone where neither State nor an action needs one; else ""
+	Identity       []string        // members of a configuration that identify what it manages; see InitOutput
+	Replace        ReplaceOrder    // where it comes to be another thing; "" is CreateFirst
 
 	// State observes the resource and changes nothing. It answers with
 	// AnswerValid or AnswerStale.
@@ -141,6 +143,13 @@ func Do(name, description string) Action {
 	return Action{Name: name, Description: description, Invocation: Invocation{Args: []string{name}}}
 }
 
+// DoDestroy is Do for an action by which what there is of the resource is lost.
+func DoDestroy(name, description string) Action {
+	a := Do(name, description)
+	a.Destroys = true
+	return a
+}
+
 // toObject turns a value into the map that JSON would make of it; nil stays nil.
 func toObject(v any) (map[string]any, error) {
 	text, err := json.Marshal(v)
@@ -189,6 +198,7 @@ func (t Type[C]) run(ctx context.Context, args []string, stdin io.Reader, stdout
 			Plugs: t.Plugs, ConfigSchema: t.ConfigSchema, Removable: t.Removable,
 			StateAction: Invocation{Args: []string{"state"}}, ServeAction: &Invocation{Args: []string{serveAction}},
 			Keeps: t.Keeps, StateSchema: t.StateSchema, AcceptsUnknown: t.AcceptsUnknown, Adoptable: t.Adoptable, Network: t.Network,
+			Identity: t.Identity, Replace: t.Replace,
 		}, func(b []byte) error { _, err := DecodeInit(b); return err })
 	case len(args) > 1:
 		return fmt.Errorf("one argument was expected, not %d: %s", len(args), strings.Join(args, " "))

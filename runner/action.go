@@ -33,6 +33,9 @@ func (r *Runner) runActions(ctx context.Context, res *resource, out protocol.Sta
 	if res.ReadOnly {
 		return fmt.Errorf("%w:\n%s", failure.ErrReadOnly, diff.Text(changes))
 	}
+	if err := r.mayLose(res, out.Actions); err != nil {
+		return err
+	}
 	if r.confirm(res) == ConfirmResource {
 		if err := r.ask(ctx, res, changes, out.Actions...); err != nil {
 			return err
@@ -78,11 +81,32 @@ func (r *Runner) runActions(ctx context.Context, res *resource, out protocol.Sta
 	return nil
 }
 
+// mayLose refuses actions by which a resource is lost that has prevent_destroy.
+func (r *Runner) mayLose(res *resource, actions []protocol.Action) error {
+	if !res.PreventDestroy || res.ensure == protocol.Absent {
+		return nil // a removal was refused before
+	}
+	for _, a := range actions {
+		if a.Destroys {
+			a = r.secrets.MaskAction(a)
+			what := "its type would destroy it with the action " + a.Name
+			if a.Description != "" {
+				what += " (" + a.Description + ")"
+			}
+			return r.prevented(res, what)
+		}
+	}
+	return nil
+}
+
 // runAction runs one action. With the first one that makes something it is recorded what is
 // made. What the action has kept is recorded before its end is.
 func (r *Runner) runAction(ctx context.Context, res *resource, a protocol.Action, call invoke.Call, made *report.Made) error {
 	id := call.Action
 	event := res.event(report.ActionStarted)
+	if made != nil {
+		event.Took = res.took
+	}
 	event.Action, event.Attempt, event.Plan = id, res.attempt(), &a
 	var got invoke.Result
 	var kept error
@@ -149,10 +173,15 @@ func (r *Runner) verify(ctx context.Context, res *resource) error {
 		}
 		return failure.Because(report.ReasonNotConverged, errors.New(text+lastOutput(res)))
 	case removing:
-		return r.emit(ctx, destroyed(res))
+		return r.emit(ctx, destroyed(res, report.ResourceDestroyed))
 	}
 	res.state = out.State
-	return r.emit(ctx, res.having(report.ResourceVerified, report.Valid))
+	verified := res.having(report.ResourceVerified, report.Valid)
+	if out.Identity != nil { // by which others find it, from now on
+		res.identity = r.identify(res, out.Identity)
+		verified = verified.With(r.made(res))
+	}
+	return r.emit(ctx, verified)
 }
 
 // lastOutput is what the state action of a resource printed last for people.

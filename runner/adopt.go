@@ -186,11 +186,19 @@ func (a *adoption) adoptOne(ctx context.Context, res *resource) (report.Status, 
 	if err := a.recall(ctx, res); err != nil {
 		return report.Failed, err
 	}
+	if res.identity, res.took = a.identify(res, nil), nil; a.caller.Owners != nil {
+		if err := a.take(ctx, res); err != nil {
+			return report.Failed, err
+		}
+	}
 	if res.adopted.ID != "" || res.adopted.Keep != nil {
 		res.past.Kept, res.past.Secrets = res.adopted.Keep, res.adopted.Secrets
 		a.learnKept(res, res.adopted.Keep)
 	}
 	out, err := a.observe(ctx, res)
+	if err == nil {
+		err = a.answered(ctx, res, out)
+	}
 	if err != nil {
 		return report.Failed, err
 	}
@@ -215,7 +223,8 @@ func (a *adoption) adoptOne(ctx context.Context, res *resource) (report.Status, 
 	if err := a.keepAdopted(ctx, res); err != nil {
 		return report.Failed, err
 	}
-	return report.Unchanged, a.emit(ctx, report.Event{Kind: report.ResourceAdopted, Resource: res.Name, Attempt: 1}.With(a.made(res)))
+	adopted := report.Event{Kind: report.ResourceAdopted, Resource: res.Name, Attempt: 1, ID: res.past.ID, Took: res.took}
+	return report.Unchanged, a.emit(ctx, adopted.With(a.made(res)))
 }
 
 // configure resolves the configuration of what is adopted, with the states of what it needs as

@@ -126,6 +126,7 @@ func (r *Runner) applyAll(ctx context.Context) error {
 		r.mention(r.gone())
 	}
 	r.orphanGone()
+	r.orphanFormer()
 	if len(r.orphans) == 0 {
 		return err
 	}
@@ -210,13 +211,25 @@ func (r *Runner) applyOne(ctx context.Context, res *resource) (report.Status, er
 	if err := r.recall(ctx, res); err != nil {
 		return report.Failed, err
 	}
+	if err := r.own(ctx, res); err != nil {
+		return report.Failed, err
+	}
+	if res.deposes != nil && res.destroysFirst(res.identity.Key != "") {
+		if err := r.removeFormer(ctx, res); err != nil {
+			return report.Failed, err
+		}
+	}
 	out, err := r.observe(ctx, res)
+	if err == nil {
+		err = r.answered(ctx, res, out)
+	}
 	if err != nil {
 		return report.Failed, err
 	}
-	resolved := report.Event{Kind: report.ResourceResolved, Resource: res.Name, Attempt: res.attempt(), Status: report.Status(out.Status)}
-	if out.Status == protocol.Valid {
+	resolved := res.having(report.ResourceResolved, report.Status(out.Status))
+	if resolved.Attempt = res.attempt(); out.Status == protocol.Valid {
 		resolved = resolved.With(r.made(res))
+		resolved.Took = res.took
 	}
 	for _, a := range out.Actions {
 		resolved.Actions = append(resolved.Actions, a.Name)

@@ -137,6 +137,9 @@ func (r *Runner) removal() *removal {
 		d.need(res)
 	}
 	slices.Reverse(taking)
+	r.orphans = slices.DeleteFunc(r.orphans, func(res *resource) bool {
+		return res.deposed != "" && r.spec.Remove != nil && !d.removing[res.Name] // of what stays
+	})
 	for _, res := range r.orphans { // they are configured as they were made, and need no state
 		d.removing[res.node()] = true
 	}
@@ -206,9 +209,14 @@ func (d *removal) prepare(ctx context.Context) error {
 	return d.advise(d.refusal(), bad, "--keep-going, or with ")
 }
 
-// destroyed is the event of a resource of which its type says that it is gone.
-func destroyed(res *resource) report.Event {
-	return res.having(report.ResourceDestroyed, report.Absent)
+// destroyed is the event of a resource of which its type says that it is gone, or that is nobody's.
+func destroyed(res *resource, kind report.EventKind) report.Event {
+	e := res.having(kind, report.Absent)
+	e.Took = res.took
+	if e.Key = res.identity.Key; res.undeclared != nil {
+		e.Key, e.ID = res.undeclared.Identity.Key, res.undeclared.ID
+	}
+	return e
 }
 
 // resolveAll resolves the configurations of what is to be removed, and sets
@@ -339,11 +347,29 @@ func (d *removal) removeOne(ctx context.Context, res *resource) (report.Status, 
 		return report.Failed, err
 	}
 	defer leave()
+	return d.removeEntered(ctx, res)
+}
+
+// removeEntered removes one resource, on which nobody else works.
+func (d *removal) removeEntered(ctx context.Context, res *resource) (report.Status, error) {
 	if err := d.emit(ctx, res.event(report.ResourceStarted)); err != nil {
 		return report.Failed, err
 	}
 	if d.absent[res.node()] == Verified {
 		return report.Absent, d.emit(ctx, goneByLog(res))
+	}
+	if d.wentAlong(res) != nil {
+		if err := d.recall(ctx, res); err != nil {
+			return report.Failed, err
+		}
+		return report.Absent, errors.Join(d.emit(ctx, goneByLog(res)), d.emit(ctx, destroyed(res, report.ResourceDestroyed)))
+	}
+	instead, err := d.recorded(ctx, res)
+	if err != nil {
+		return report.Failed, err
+	}
+	if instead != nil {
+		return d.removeEntered(ctx, instead)
 	}
 	out, event, err := d.find(ctx, res)
 	if err != nil {
@@ -357,7 +383,7 @@ func (d *removal) removeOne(ctx context.Context, res *resource) (report.Status, 
 	}
 	switch {
 	case event.Status == report.Absent && res.undeclared != nil:
-		return report.Absent, d.emit(ctx, destroyed(res)) // so that nobody is told of it any more
+		return report.Absent, d.emit(ctx, destroyed(res, report.ResourceDestroyed)) // so that nobody is told of it any more
 	case event.Status == report.Absent:
 		return report.Absent, nil
 	}
@@ -374,7 +400,14 @@ func (d *removal) planOne(ctx context.Context, res *resource, entry *report.Reso
 	}
 	event := goneByLog(res)
 	started := d.now()
-	if d.absent[res.node()] != Verified {
+	instead, err := d.recordedNow(ctx, res)
+	if err != nil {
+		return err
+	}
+	if instead != nil {
+		return d.planOne(ctx, instead, entry)
+	}
+	if d.absent[res.node()] != Verified && d.wentAlong(res) == nil {
 		d.show(report.Event{Kind: report.ResourceStarted, Time: started, Resource: res.Name})
 		out, found, err := d.find(ctx, res)
 		if err != nil {
@@ -417,6 +450,11 @@ func (d *removal) find(ctx context.Context, res *resource) (protocol.StateOutput
 	event.Attempt = res.attempt()
 	if err := d.recall(ctx, res); err != nil {
 		return protocol.StateOutput{}, event, err
+	}
+	if res.took != nil {
+		if err := d.takeOver(ctx, res, res.took); err != nil {
+			return protocol.StateOutput{}, event, err
+		}
 	}
 	out, err := d.observe(ctx, res)
 	if out.Status == protocol.Valid {

@@ -37,7 +37,7 @@ func (r *Runner) emit(ctx context.Context, e report.Event) (err error) {
 
 // event is one of a resource, of a kind.
 func (res *resource) event(kind report.EventKind) report.Event {
-	e := report.Event{Kind: kind, Resource: res.Name, Removing: res.undeclared != nil}
+	e := report.Event{Kind: kind, Resource: res.Name, Removing: res.undeclared != nil, ID: res.past.ID}
 	if res.undeclared != nil {
 		e.Thing = res.undeclared.Thing
 	}

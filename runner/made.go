@@ -16,7 +16,7 @@ import (
 func (r *Runner) made(res *resource) *report.Made {
 	m := &report.Made{
 		Type: res.Type, ImageID: res.target.Image.ID, ImageDigest: res.target.Image.Digest, Config: res.config, DependsOn: res.dependsOn,
-		Timeout: res.Timeout, PreventDestroy: res.PreventDestroy, Declared: res.Position, OneOfMany: res.of != nil, Removable: res.init.Removable,
+		Timeout: res.Timeout, PreventDestroy: res.PreventDestroy, Declared: res.Position, OneOfMany: res.of != nil, Removable: res.init.Removable, Identity: res.identity,
 	}
 	for _, name := range slices.Sorted(maps.Keys(res.init.Plugs)) {
 		if p := res.Plug(r.spec.Manifest, name); p != nil && p.Allows(res.Name, res.Type) {

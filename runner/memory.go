@@ -18,6 +18,11 @@ type Past struct {
 	Kept        map[string]any // what answers had kept last; nil is nothing
 	Secrets     [][]string     // where there are values in it that are not to be seen, as of what was adopted
 	Interrupted bool           // how its last action ended is not known
+
+	// Of a run whose Recorder records what it makes:
+	ID   string                      // within the log, where that is not the name; "" is that
+	Made *report.Undeclared          // what runs of the manifest made of it last, and is there; nil is nothing
+	Open func() (report.Made, error) // what it takes to remove that
 }
 
 // PastFunc returns the past of a resource; what is kept only of one of a type that keeps.
@@ -30,7 +35,12 @@ func (r *Runner) recall(ctx context.Context, res *resource) (err error) {
 	if r.caller.Past == nil {
 		return nil
 	}
-	if res.past, err = r.caller.Past(ctx, res.Name, res.init.Keeps); err != nil {
+	if res.undeclared != nil && res.of == nil && r.caller.Owners != nil {
+		res.past, err = r.caller.Owners.PastOf(ctx, *res.undeclared, res.init.Keeps)
+	} else {
+		res.past, err = r.caller.Past(ctx, res.Name, res.init.Keeps)
+	}
+	if err != nil {
 		return fmt.Errorf("finding out what earlier runs left of it: %w", err)
 	}
 	res.recalled = res.past
@@ -45,7 +55,7 @@ func (r *Runner) learnKept(res *resource, keep map[string]any) {
 }
 
 func (r *Runner) id(res *resource) string {
-	return invoke.ResourceID(r.containers.Log, cmp.Or(res.past.Identity, invoke.Placed(res.Name, r.containers.Place)))
+	return invoke.ResourceID(r.containers.Log, cmp.Or(res.past.ID, res.past.Identity, invoke.Placed(res.Name, r.containers.Place)))
 }
 
 // remember records what a type has kept of a resource, if it is another than before. It is

@@ -43,6 +43,7 @@ func (r *Runner) Plan(ctx context.Context, caller Caller) (_ *report.Plan, err e
 	}, func(res *resource, why report.Skip) { r.planned(res.planned(), skipped(res, why)) })
 	plan.Unmatched = r.unmatched(false)
 	r.orphanGone()
+	r.orphanFormer()
 	r.planPrune(ctx, &failures)
 	if plan.Undeclared = r.listUndeclared(); !r.spec.Prune {
 		plan.Undeclared = append(plan.Undeclared, report.Bare(r.gone())...)
@@ -105,9 +106,12 @@ func (r *Runner) replacedWith(res, d *resource) bool {
 // planned is what a plan says of a resource.
 func (res *resource) planned() *report.ResourcePlan {
 	if res.plan == nil {
-		res.plan = &report.ResourcePlan{Name: res.Name, Type: res.Type, DependsOn: res.dependsOn, Late: res.Late != nil, Status: report.Pending, MadeBy: res.madeBy()}
+		res.plan = &report.ResourcePlan{Name: res.Name, Type: res.Type, DependsOn: res.dependsOn, Late: res.Late != nil, Status: report.Pending, MadeBy: res.madeBy(), Deposed: res.deposed}
 		if res.of != nil {
 			res.plan.Of = res.of.Name
+		}
+		if res.deposed != "" {
+			res.plan.Replaces = res.undeclared.Identity.Text()
 		}
 	}
 	return res.plan
@@ -127,7 +131,17 @@ func (r *Runner) planOne(ctx context.Context, res *resource, entry *report.Resou
 	if err := r.recall(ctx, res); err != nil {
 		return err
 	}
+	if err := r.own(ctx, res); err != nil {
+		return err
+	}
+	entry.Replaces = res.replaced
 	out, err := r.observe(ctx, res)
+	if err == nil {
+		err = r.answered(ctx, res, out)
+	}
+	if err == nil && out.Status == protocol.Stale {
+		err = r.mayLose(res, out.Actions)
+	}
 	if err != nil {
 		return err
 	}

@@ -3,7 +3,9 @@ package runner
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/deployster-go/deployster/graph"
 	"github.com/deployster-go/deployster/manifest"
@@ -30,15 +32,39 @@ func (r *Runner) prune(ctx context.Context, applied error) error {
 	}
 	d, managed := r.pruning(), r.managed()
 	return r.visitEach(ctx, d.walk, func(ctx context.Context, res *resource) (report.Status, error) {
-		err := res.failure
-		if err == nil {
-			err = r.stillDeclared(res, managed)
+		stays, err := r.staysAsAnother(ctx, res, managed)
+		if err == nil && stays {
+			err = errors.Join(r.emit(ctx, destroyed(res, report.ResourceForgotten)), report.Skip{Code: report.ReasonOwned})
 		}
 		if err != nil {
 			return report.Failed, err
 		}
 		return d.removeOne(ctx, res)
 	})
+}
+
+// staysAsAnother reports whether something is not to be removed, since it is by now what another resource or
+// another manifest declares. It fails where it is not to be removed at all.
+func (r *Runner) staysAsAnother(ctx context.Context, res *resource, managed map[string]*resource) (bool, error) {
+	if res.deposed != "" && failure.Reason(res.failure) == report.ReasonNotRemovable {
+		return false, report.Skip{Code: report.ReasonNotRemovable, Resource: res.Name}
+	}
+	if res.failure != nil {
+		return false, res.failure
+	}
+	if err := r.elsewhere(res); err != nil {
+		return false, err
+	}
+	if res.deposed != "" && managed[r.thing(res)] != nil {
+		return true, nil
+	}
+	if key := res.undeclared.Identity.Key; r.caller.Owners != nil && key != "" {
+		other, err := r.caller.Owners.Other(ctx, key)
+		if err != nil || other != nil && other.Declares {
+			return err == nil, err
+		}
+	}
+	return false, r.stillDeclared(res, managed)
 }
 
 func firstFailed(resources []*resource) string {
@@ -76,16 +102,7 @@ func (r *Runner) thing(res *resource) string {
 }
 
 // known identifies what a resource manages of which there is one, "" where that is not known.
-func (r *Runner) known(res *resource) string {
-	if r.spec.Thing == nil {
-		return ""
-	}
-	thing := r.spec.Thing(res.manifest, res.Resource, res.config)
-	if thing == "" {
-		return ""
-	}
-	return res.Type + "\x00" + thing
-}
+func (r *Runner) known(res *resource) string { return r.identify(res, nil).Key }
 
 // stillDeclared refuses to remove what a resource of the manifest manages by now, under another
 // name.
@@ -111,9 +128,9 @@ func (r *Runner) planPrune(ctx context.Context, failures *failure.Several) {
 	r.walkAlong(ctx, g, func(res *resource) error {
 		entry := res.planned()
 		err := r.planGuarded(ctx, res, entry, func(ctx context.Context, res *resource, entry *report.ResourcePlan) error {
-			err := res.failure
-			if err == nil {
-				err = r.stillDeclared(res, managed)
+			stays, err := r.staysAsAnother(ctx, res, managed)
+			if err == nil && stays {
+				err = report.Skip{Code: report.ReasonOwned}
 			}
 			if err == nil {
 				err = r.fillConfiguration(res, entry)
@@ -123,6 +140,10 @@ func (r *Runner) planPrune(ctx context.Context, failures *failure.Several) {
 			}
 			return d.planOne(ctx, res, entry)
 		})
+		if why := (report.Skip{}); errors.As(err, &why) {
+			r.planned(entry, skipped(res, why))
+			return nil
+		}
 		if err != nil {
 			r.planned(entry, failed(res, err))
 			failures.Add(fmt.Errorf("%s: %w", res.Name, err))
@@ -134,9 +155,9 @@ func (r *Runner) planPrune(ctx context.Context, failures *failure.Several) {
 // listUndeclared is what is no longer declared and stays, without what it takes to remove it.
 func (r *Runner) listUndeclared() []report.Undeclared {
 	if r.spec.Prune {
-		return nil
+		return report.Bare(r.spec.Left)
 	}
-	return report.Bare(r.spec.Undeclared)
+	return report.Bare(slices.Concat(r.spec.Undeclared, r.spec.Left))
 }
 
 // mention shows what is no longer declared and stays.

@@ -18,7 +18,9 @@ type resource struct {
 	dependsOn  []string
 	first      *resource          // of this type, which is initialized before; nil for that one itself
 	undeclared *report.Undeclared // what a run made and the manifest no longer declares; nil is declared
-	shadowed   bool               // undeclared: a late resource has its name by now
+	shadowed   bool               // undeclared: something else has its name by now
+	deposed    string             // undeclared: tells what a resource was before from others of its name; "" is none
+	times      int                // shadowed: which attempt of its name it is; 0 is the second
 	manifest   *manifest.Manifest // that has its plugs
 
 	target invoke.Target // its image and plugs are known once it is initialized
@@ -36,6 +38,10 @@ type resource struct {
 	stale      bool                   // state is one that a survey saw as STALE
 	foreseen   map[string]any         // of a Plan: what its state will be; nil where nothing is known
 	excluded   bool                   // the run has nothing to do with it
+	identity   report.Identity        // which thing in the world it is
+	replaced   string                 // what changed of that since runs made it; "" is nothing
+	deposes    *report.Undeclared     // what it was before, which is still to be removed; nil is nothing
+	took       *report.Owned          // what another manifest had, and it has from now on; nil is nothing
 	past       Past                   // what earlier runs left, and this one
 	recalled   Past                   // what earlier runs had left of it when it was looked at
 	kept       int                    // how often this run has recorded what is kept of it
@@ -68,12 +74,15 @@ func (res *resource) header() report.ResourceHeader {
 
 // node is what walks call it.
 func (res *resource) node() string {
-	return report.Node(res.Name, res.undeclared != nil && res.of == nil)
+	return report.Node(res.Name, res.undeclared != nil && res.of == nil) + res.deposed
 }
 
 // attempt is which one of its events and actions of one name are: what is removed and made again
 // in one run has two, and so have two of one name.
 func (res *resource) attempt() int {
+	if res.times > 0 {
+		return res.times
+	}
 	if res.begun && res.ensure != protocol.Absent || res.shadowed {
 		return 2
 	}

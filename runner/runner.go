@@ -65,9 +65,18 @@ type Spec struct {
 	// Managed is what runs made or adopted already. Adopt makes nothing of it a resource of another name.
 	Managed []taken.Thing
 
-	// Thing identifies what a resource manages of which there is one, by its configuration; "" is
-	// not known. What is declared is never removed under another name. May be nil: nothing is known.
-	Thing func(m *manifest.Manifest, r *manifest.Resource, config map[string]any) string
+	// Left is what a manifest made that is gone and may have been this one: it is listed, and stays.
+	Left []report.Undeclared
+
+	// Deposed is what resources were before they came to be another thing, and which is still there: an Apply
+	// removes it last, a Destroy with the rest.
+	Deposed []report.Undeclared
+
+	// Thing identifies what a resource manages of which there is one, by its configuration; the zero Thing is
+	// not known. What is declared is never removed under another name. May be nil: its type says it alone.
+	Thing   func(m *manifest.Manifest, r *manifest.Resource, config map[string]any) Thing
+	Where   string // the machine of the engine, where that is another one; "" is this one
+	Machine string // tells this machine from others whose runs are in the log; "" is that there are none
 
 	// Remove names what Destroy and PlanDestroy remove, and must hold all that
 	// depends on any of it; nil is everything.
@@ -98,6 +107,8 @@ type Caller struct {
 
 	// Past returns what earlier runs left of a resource; may be nil: nothing.
 	Past PastFunc
+
+	Owners Owners // may be nil: no other manifest manages anything
 }
 
 // Runner does one run of one manifest. It does one thing at a time.
@@ -154,11 +165,14 @@ func New(spec Spec, containers Containers) *Runner {
 			r.orphan(orphan(u))
 		}
 	}
+	for _, u := range spec.Deposed {
+		r.addFormer(u, false)
+	}
 	return r
 }
 
 func (r *Runner) add(res *resource) {
-	res.target, res.named = invoke.Target{Name: res.Name, Type: res.Type, Timeout: res.Timeout}, map[string]*resource{}
+	res.target, res.named = invoke.Target{Name: res.Name, Type: res.Type, Timeout: res.Timeout, Apart: res.apart()}, map[string]*resource{}
 	r.resources = append(r.resources, res)
 	r.byNode[res.node()] = res
 }

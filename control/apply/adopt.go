@@ -16,7 +16,7 @@ import (
 // ManagedError says that there is nothing to adopt, as a run made the resource.
 type ManagedError struct {
 	Resource string
-	runs.Thing
+	*runs.Thing
 }
 
 func (e *ManagedError) Error() string {
@@ -50,14 +50,17 @@ func (r *Run) Managed(ctx context.Context, list []report.Adoption) (func(report.
 		}
 		last = e.Seq
 	}
-	history, err := runs.ReadHistory(ctx, r.Control.Log)
+	history, err := runs.ReadHistory(ctx, r.Control.Log, r.Control.Identify)
 	if err != nil {
 		return nil, err
 	}
-	moves := history.Moves(r.Control.Owner(), r.Control.Moved)
-	past := history.Moving(r.Control.Log, moves, r.Caller.Past)
 	r.Identify()
-	r.Spec.Managed = r.managed(ctx, history, past, r.images(list))
+	owned := r.Owned(history)
+	past := owned.Past
+	r.Caller.Owners = owned
+	if r.Spec.Managed, err = r.managed(ctx, history, owned, r.images(list)); err != nil {
+		return nil, err
+	}
 	// A run may make it while this one waits for its turn.
 	r.Caller.Past = func(ctx context.Context, resource string, keeps bool) (runner.Past, error) {
 		made, err := runs.Made(ctx, r.Control.Log, r.Control.Place, []string{resource}, last)
@@ -70,8 +73,8 @@ func (r *Run) Managed(ctx context.Context, list []report.Adoption) (func(report.
 		return past(ctx, resource, keeps)
 	}
 	return func(a report.Adoption) error {
-		thing, known := history.Thing(a.Resource)
-		if !known || !thing.Of(r.Control.Owner()) && a.ID == "" && a.Keep == nil {
+		thing, known := history.Thing(r.Control.Owner(), a.Resource)
+		if !known {
 			return nil
 		}
 		return &ManagedError{a.Resource, thing}
@@ -89,28 +92,36 @@ func (r *Run) images(list []report.Adoption) map[string]bool {
 	return images
 }
 
-// managed is what runs of manifests made by types of these images. Of what cannot be read, it is not known
-// what it is: that is not in the way of anything else.
-func (r *Run) managed(ctx context.Context, history *runs.History, past runner.PastFunc, images map[string]bool) (all []taken.Thing) {
+// managed is what runs of manifests made by types of these images, and what is declared. Of what cannot be read,
+// it is not known what it is: that is not in the way of anything else.
+func (r *Run) managed(ctx context.Context, history *runs.History, owned *runs.Owned, images map[string]bool) (all []taken.Thing, err error) {
 	of := r.Control.Owner()
-	for _, name := range history.Names() {
-		thing, _ := history.Thing(name)
-		if len(thing.Manifest) == 0 || !images[taken.Image(thing.Type)] {
+	for _, thing := range history.All() {
+		if len(thing.Manifest) == 0 || thing.Deposed || !images[taken.Image(thing.Type)] {
 			continue
 		}
 		made, err := thing.Open(r.Control.Protected)
 		if err != nil {
 			continue
 		}
-		before, err := past(ctx, name, true)
+		before, err := owned.PastOf(ctx, thing.Undeclared(), true)
 		if err != nil {
 			continue
 		}
+		ours := thing.Of(of)
+		if !ours {
+			if declared, err := owned.Declares(ctx, thing); err != nil || !declared {
+				if err != nil {
+					return nil, err
+				}
+				continue // it may be taken over
+			}
+		}
 		all = append(all, taken.Thing{
-			Undeclared: report.Undeclared{Name: name, Run: thing.Run, At: thing.At, Made: made}, Kept: before.Kept, Ours: thing.Of(of), Elsewhere: !thing.Here(of),
+			Undeclared: report.Undeclared{Name: thing.Name, Run: thing.Run, At: thing.At, Made: made}, Kept: before.Kept, Ours: ours, Elsewhere: !thing.Here(of),
 		})
 	}
-	return all
+	return all, nil
 }
 
 // Adopt has things that exist be resources of the manifests. With dry it is only found out what

@@ -11,6 +11,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -24,6 +25,8 @@ import (
 type States struct {
 	Log  deploylog.Log
 	Work string // the directory with those of the runs
+
+	Of *runs.Owner // the manifest whose resources they are; nil is whichever has one of the name
 }
 
 // ErrUnknown is wrapped where a state is not known. What it is wrapped in says why, and what
@@ -32,13 +35,9 @@ var ErrUnknown = errors.New("its state is not known")
 
 // Last returns the state of a resource as it was last seen.
 func (s States) Last(ctx context.Context, resource string) (map[string]any, error) {
-	var last deploylog.Event
-	target := deploylog.Target("resource/" + resource)
-	for e, err := range s.Log.Read(ctx, deploylog.Filter{Target: target, Name: target.Succeeded(), Last: 1}) {
-		if err != nil {
-			return nil, fmt.Errorf("reading which run found %s well last: %w", resource, err)
-		}
-		last = e
+	last, err := s.lastWell(ctx, resource)
+	if err != nil {
+		return nil, fmt.Errorf("reading which run found %s well last: %w", resource, err)
 	}
 	switch status := runs.DataOf(last).Status; {
 	case last.Seq == 0:
@@ -54,6 +53,36 @@ func (s States) Last(ctx context.Context, resource string) (map[string]any, erro
 		return nil, fmt.Errorf("reading what run %s kept of %s: %w; apply it again", last.Deployment, resource, err)
 	}
 	return state, nil
+}
+
+// lastWell is the event with which a run found a resource well last; the zero Event is none.
+func (s States) lastWell(ctx context.Context, resource string) (last deploylog.Event, err error) {
+	target := deploylog.Target("resource/" + resource)
+	for e, err := range s.Log.Read(ctx, deploylog.Filter{Target: target, Name: target.Succeeded(), Last: 1}) {
+		if err != nil {
+			return last, err
+		}
+		last = e
+	}
+	if s.Of == nil || last.Seq == 0 {
+		return last, nil
+	}
+	if ours, err := runs.IsOf(ctx, s.Log, last.Deployment, *s.Of); err != nil || ours {
+		return last, err
+	}
+	var all []deploylog.Event // another manifest has one of the name
+	for e, err := range s.Log.Read(ctx, deploylog.Filter{Target: target, Name: target.Succeeded()}) {
+		if err != nil {
+			return last, err
+		}
+		all = append(all, e)
+	}
+	for _, e := range slices.Backward(all) {
+		if ours, err := runs.IsOf(ctx, s.Log, e.Deployment, *s.Of); err != nil || ours {
+			return e, err
+		}
+	}
+	return deploylog.Event{}, nil
 }
 
 // answered is the last answer to state that is kept of a resource in a run.

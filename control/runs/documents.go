@@ -1,6 +1,7 @@
 package runs
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 
@@ -14,14 +15,16 @@ import (
 // outputs. Others were written by who died before the log referred to them, or before they were
 // removed.
 func Documents(ctx context.Context, log deploylog.Log) (map[string]bool, error) {
-	last := map[deploylog.Target]*protected.Ref{}
+	last := map[string]*protected.Ref{} // by the id of the thing
 	for e, err := range log.Read(ctx, deploylog.Filter{Name: string(report.ResourceKept)}) {
 		if err != nil {
 			return nil, fmt.Errorf("reading what is kept of resources: %w", err)
 		}
-		last[e.Target] = nil
-		if kept := DataOf(e).Kept; kept != nil {
-			last[e.Target] = kept.Protected
+		p := DataOf(e)
+		id := cmp.Or(p.ID, string(e.Target))
+		last[id] = nil
+		if p.Kept != nil {
+			last[id] = p.Kept.Protected
 		}
 	}
 	names := map[string]bool{}
@@ -33,11 +36,11 @@ func Documents(ctx context.Context, log deploylog.Log) (map[string]bool, error) 
 	for _, ref := range last {
 		refer(ref)
 	}
-	history, err := ReadHistory(ctx, log)
+	history, err := ReadHistory(ctx, log, nil)
 	if err != nil {
 		return nil, err
 	}
-	for _, t := range history.things {
+	for _, t := range history.All() {
 		refer(t.Protected)
 	}
 	outputs, err := ReadOutputs(ctx, log, "run/")

@@ -158,7 +158,7 @@ func (r *Run) settle(ctx context.Context, on Containers, c engine.Container) err
 	// Recorded first: when this run dies here, the container is still there to
 	// be found again.
 	if !ended {
-		name, p := started.Target.Failed(), r.abandoned("")
+		name, p := started.Target.Failed(), r.abandoned(*started, "")
 		switch {
 		case late != "":
 			p.Error = late

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/deployster-go/deployster/deploylog"
@@ -23,6 +24,10 @@ const EventResourceMoved = "resource-moved"
 // EventResourceForgotten says that what runs made of a resource is nobody's from now on, though it may be there.
 const EventResourceForgotten = "resource-forgotten"
 
+// EventResourceClaimed says that a manifest declares a thing that was as configured and that no run made. No
+// other manifest may manage it, and nothing removes it for being no longer declared.
+const EventResourceClaimed = "resource-claimed"
+
 // maxInline is how large a configuration may be, in bytes, that the log holds itself. Larger ones
 // are in a protected document, as those with secrets are.
 const maxInline = 64 << 10
@@ -30,23 +35,25 @@ const maxInline = 64 << 10
 // Making is what a run made of a resource, in the form of the log: whose it is, and what it takes to
 // remove it when no manifest declares it any more.
 type Making struct {
-	Manifest       []string        `json:"manifest"` // files, sorted
-	Workspace      string          `json:"workspace"`
-	Machine        string          `json:"machine,omitempty"` // on which the run was
-	Type           string          `json:"type"`
-	ImageID        string          `json:"image_id,omitempty"`
-	ImageDigest    string          `json:"image_digest,omitempty"`
-	Config         json.RawMessage `json:"config,omitempty"` // where it is neither secret nor large
-	Protected      *protected.Ref  `json:"protected,omitempty"`
-	Plugs          []madePlug      `json:"plugs,omitempty"`
-	DependsOn      []string        `json:"depends_on,omitempty"`
-	TimeoutMS      int64           `json:"timeout_ms,omitempty"`
-	PreventDestroy bool            `json:"prevent_destroy,omitempty"`
-	Unremovable    bool            `json:"unremovable,omitempty"` // its type cannot remove it; only of what steps make
-	Thing          string          `json:"thing,omitempty"`       // identifies what it is, see report.Same; only of what steps make
-	File           string          `json:"file,omitempty"`        // where it was declared
-	Line           int             `json:"line,omitempty"`
-	Column         int             `json:"column,omitempty"`
+	ManifestName   string           `json:"manifest_name,omitempty"`
+	Manifest       []string         `json:"manifest"` // files, sorted
+	Workspace      string           `json:"workspace"`
+	Machine        string           `json:"machine,omitempty"` // on which the run was
+	Type           string           `json:"type"`
+	Identity       *report.Identity `json:"identity,omitempty"`
+	ImageID        string           `json:"image_id,omitempty"`
+	ImageDigest    string           `json:"image_digest,omitempty"`
+	Config         json.RawMessage  `json:"config,omitempty"` // where it is neither secret nor large
+	Protected      *protected.Ref   `json:"protected,omitempty"`
+	Plugs          []madePlug       `json:"plugs,omitempty"`
+	DependsOn      []string         `json:"depends_on,omitempty"`
+	TimeoutMS      int64            `json:"timeout_ms,omitempty"`
+	PreventDestroy bool             `json:"prevent_destroy,omitempty"`
+	Unremovable    bool             `json:"unremovable,omitempty"` // its type cannot remove it; only of what steps make
+	Thing          string           `json:"thing,omitempty"`       // identifies what it is, see report.Same; only of what steps make
+	File           string           `json:"file,omitempty"`        // where it was declared
+	Line           int              `json:"line,omitempty"`
+	Column         int              `json:"column,omitempty"`
 }
 
 type madePlug struct {
@@ -64,45 +71,113 @@ type secretConfig struct {
 // Thing is what a run made, and is there as far as the log knows.
 type Thing struct {
 	Making
-	Run string
-	At  time.Time
+	Name    string // of the resource
+	ID      string // identifies it within the log; "" is by its name (see Pasts)
+	Run     string
+	At      time.Time
+	Deposed bool // the resource of the name is another thing by now
+	Legacy  bool // it was recorded by a former version, without its identity
+	Claimed bool // no run made it: a manifest declares it, and it was as configured
 }
 
-// History is what the runs of a log have made and not removed, by the names of the resources. Each
-// name is that of one thing: who made it last has it. Runs by versions that record nothing of
-// this are not in it.
+// Owner is the manifest whose run made the thing last.
+func (m Making) Owner() Owner {
+	return Owner{Name: m.ManifestName, Manifest: m.Manifest, Workspace: m.Workspace, Machine: m.Machine}
+}
+
+func (t *Thing) key() string {
+	if t.Identity == nil {
+		return ""
+	}
+	return t.Identity.Key
+}
+
+// Taken refers to a thing of another manifest.
+type Taken struct {
+	Of   Owner  `json:"of"`
+	Name string `json:"name"`
+	ID   string `json:"resource_id,omitempty"`
+}
+
+// History is what the runs of a log have made and not removed. A thing is known by the manifest that
+// declares it, by the name of its resource there, and by what identifies it in the world: one manifest
+// alone has it, which is the one that made or took it last. Runs by versions that record nothing of this
+// are not in it.
 type History struct {
-	things map[string]Thing
-	seq    int64 // of the last event that is in it
+	log      deploylog.Log
+	identify func(Making) *report.Identity // of what was recorded without; may be nil
+	placed   bool                          // of one place: whatever it holds is of one owner
+
+	things map[string][]*Thing // by name, in the order in which they were made
+	keys   map[string][]*Thing // by the Key of their Identity
+	ids    map[string]int      // how many things have an id that is said
+	named  map[string]Owner    // who was first to make something whose id is its name
+	moves  map[string]string   // by the former name, of things whose new names the log does not have yet
+	seq    int64               // of the last event that is in it
+}
+
+func newHistory(log deploylog.Log) *History {
+	return &History{log: log, things: map[string][]*Thing{}, keys: map[string][]*Thing{}, ids: map[string]int{}, named: map[string]Owner{}}
+}
+
+// historyEvents are the names of the events that a History is made of.
+func historyEvents() []string {
+	return []string{
+		string(report.ActionStarted), string(report.ResourceAdopted), EventResourceMoved, EventResourceForgotten, EventResourceClaimed, string(report.ResourceDestroyed),
+	}
 }
 
 // ReadHistory reads it from the log. What is made in places, as by environments and pipelines, is of no
-// manifest: these remove it themselves (ReadPlace).
-func ReadHistory(ctx context.Context, log deploylog.Log) (*History, error) {
+// manifest: these remove it themselves (ReadPlace). identify finds out the identities of what was recorded
+// without them, by former versions; it may be nil.
+func ReadHistory(ctx context.Context, log deploylog.Log, identify func(Making) *report.Identity) (*History, error) {
 	var events []deploylog.Event
-	mark := []byte(`"made":`)
-	for _, name := range []string{string(report.ActionStarted), string(report.ResourceAdopted), EventResourceMoved, EventResourceForgotten, string(report.ResourceDestroyed)} {
+	for _, name := range historyEvents() {
 		for e, err := range log.Read(ctx, deploylog.Filter{Name: name}) {
 			if err != nil {
 				return nil, fmt.Errorf("reading what runs have made: %w", err)
 			}
-			if name != string(report.ActionStarted) || bytes.Contains(e.Data, mark) {
+			if name != string(report.ActionStarted) || makes(e) {
 				events = append(events, e)
 			}
 		}
 	}
 	slices.SortFunc(events, func(a, b deploylog.Event) int { return cmp.Compare(a.Seq, b.Seq) })
-	h := &History{things: map[string]Thing{}}
+	h := newHistory(log)
+	h.identify = identify
 	for _, e := range events {
-		h.fold(e)
+		if err := h.fold(ctx, e); err != nil {
+			return nil, err
+		}
 	}
 	return h, nil
+}
+
+// makes reports whether an event may say what a run makes.
+func makes(e deploylog.Event) bool { return bytes.Contains(e.Data, []byte(`"made":`)) }
+
+// Update reads what the log says since.
+func (h *History) Update(ctx context.Context) error {
+	known := historyEvents()
+	for e, err := range h.log.Read(ctx, deploylog.Filter{After: h.seq}) {
+		if err != nil {
+			return fmt.Errorf("reading what runs have made: %w", err)
+		}
+		if slices.Contains(known, e.Name) && (e.Name != string(report.ActionStarted) || makes(e)) {
+			if err := h.fold(ctx, e); err != nil {
+				return err
+			}
+		}
+		h.seq = e.Seq
+	}
+	return nil
 }
 
 // ReadPlace is what the log knows to have been made of resources in a place: those of instances that
 // were found out in a run. Their names are without the place.
 func ReadPlace(ctx context.Context, log deploylog.Log, place string, resources []string) (*History, error) {
-	h := &History{things: map[string]Thing{}}
+	h := newHistory(log)
+	h.placed = true
 	for _, resource := range resources {
 		var events []deploylog.Event
 		placed := invoke.Placed(resource, place)
@@ -119,41 +194,235 @@ func ReadPlace(ctx context.Context, log deploylog.Log, place string, resources [
 		}
 		slices.SortFunc(events, func(a, b deploylog.Event) int { return cmp.Compare(a.Seq, b.Seq) })
 		for _, e := range events {
-			h.foldOf(resource, e)
+			if err := h.foldOf(ctx, resource, e); err != nil {
+				return nil, err
+			}
 		}
 	}
 	return h, nil
 }
 
-func (h *History) fold(e deploylog.Event) {
+func (h *History) fold(ctx context.Context, e deploylog.Event) error {
 	_, resource, _ := parts(e.Target)
-	h.foldOf(resource, e)
+	return h.foldOf(ctx, resource, e)
 }
 
 // foldOf folds an event of a resource.
-func (h *History) foldOf(resource string, e deploylog.Event) {
+func (h *History) foldOf(ctx context.Context, resource string, e deploylog.Event) error {
 	h.seq = e.Seq
 	p := DataOf(e)
 	switch {
 	case e.Name == string(report.ResourceDestroyed), e.Name == EventResourceForgotten:
-		delete(h.things, resource)
+		return h.foldGone(ctx, resource, e, p)
 	case e.Name == EventResourceMoved:
-		if t, ok := h.things[p.From]; ok {
-			delete(h.things, p.From)
-			h.things[resource] = t
-		}
+		h.foldMoved(resource, p)
+	case e.Name == EventResourceClaimed && p.Of != nil:
+		h.drop(func(t *Thing) bool { return t.Claimed && t.Owner().same(*p.Of) }, resource)
+		h.add(&Thing{
+			Making: Making{ManifestName: p.Of.Name, Manifest: p.Of.Manifest, Workspace: p.Of.Workspace, Machine: p.Of.Machine, Identity: &report.Identity{Key: p.Key}},
+			Name:   resource, Run: e.Deployment, At: e.CreatedAt, Claimed: true,
+		})
 	case p.Made != nil:
-		h.things[resource] = Thing{*p.Made, e.Deployment, e.CreatedAt}
+		h.foldMade(resource, e, p)
+	}
+	return nil
+}
+
+// foldMade takes in that a run made something, or that a manifest has it from now on.
+func (h *History) foldMade(resource string, e deploylog.Event, p Data) {
+	recorded := p.Made.Identity != nil
+	t := &Thing{Making: *p.Made, Name: resource, ID: p.ID, Run: e.Deployment, At: e.CreatedAt}
+	if t.Legacy = !recorded && !h.placed; t.Legacy && h.identify != nil {
+		t.Identity = h.identify(t.Making)
+	}
+	owner := t.Owner()
+	if p.Took != nil {
+		h.drop(func(was *Thing) bool { return was.ID == p.Took.ID && h.of(was, p.Took.Of) }, p.Took.Name)
+	} else if p.From != "" { // a former version had it taken over by its name
+		h.drop(func(was *Thing) bool { return was.Run == p.From && !h.of(was, owner) }, resource)
+	}
+	if key := t.key(); key != "" {
+		for _, was := range slices.Clone(h.keys[key]) {
+			if !h.of(was, owner) {
+				h.remove(was)
+			}
+		}
+	}
+	for _, was := range slices.Clone(h.things[resource]) {
+		switch {
+		case !h.of(was, owner):
+		case was.Claimed || t.replaces(was):
+			h.remove(was)
+		default:
+			was.Deposed = true
+		}
+	}
+	if _, known := h.named[resource]; !known && t.ID == "" {
+		h.named[resource] = owner
+	}
+	h.add(t)
+}
+
+// replaces reports whether a thing is recorded anew. A former version gave what was made next under a name the same
+// id.
+func (t *Thing) replaces(was *Thing) bool {
+	if t.ID == was.ID && t.Legacy && t.key() != "" && was.key() != "" {
+		return was.key() == t.key()
+	}
+	return t.ID == was.ID
+}
+
+// of reports whether a thing is of a manifest, by what was recorded.
+func (h *History) of(t *Thing, o Owner) bool { return h.placed || t.Owner().same(o) }
+
+// foldGone takes in that something is gone, or nobody's.
+func (h *History) foldGone(ctx context.Context, resource string, e deploylog.Event, p Data) error {
+	list := h.things[resource]
+	if p.Took != nil {
+		h.drop(func(t *Thing) bool { return t.Owner().same(p.Took.Of) && t.ID == p.Took.ID }, p.Took.Name)
+		return nil
+	}
+	if p.Of != nil {
+		h.drop(func(t *Thing) bool {
+			return t.Owner().same(*p.Of) && t.ID == p.ID && (p.Key == "" || t.key() == "" || t.key() == p.Key)
+		}, resource)
+		return nil
+	}
+	if e.Name == string(report.ResourceDestroyed) && len(list) > 1 && !h.placed {
+		files, err := h.filesOf(ctx, e.Deployment)
+		if err != nil {
+			return err
+		}
+		if i := slices.IndexFunc(list, func(t *Thing) bool { return slices.Equal(t.Manifest, files) && !t.Deposed }); i >= 0 {
+			h.remove(list[i])
+			return nil
+		}
+		h.remove(list[len(list)-1])
+		return nil
+	}
+	h.drop(func(*Thing) bool { return true }, resource)
+	return nil
+}
+
+// filesOf are the files of the manifest of a run, sorted.
+func (h *History) filesOf(ctx context.Context, run string) (files []string, err error) {
+	for e, err := range h.log.Read(ctx, deploylog.Filter{Deployment: run, Name: string(report.RunStarted)}) {
+		if err != nil {
+			return nil, fmt.Errorf("reading of which manifest run %s was: %w", run, err)
+		}
+		_, names, _ := strings.Cut(string(e.Target), "/")
+		files = slices.Sorted(slices.Values(strings.Split(names, "+")))
+	}
+	return files, nil
+}
+
+// foldMoved takes in that something has another name, or is another manifest's.
+func (h *History) foldMoved(resource string, p Data) {
+	from, to := p.Of, p.Of
+	if p.Took != nil {
+		from = &p.Took.Of
+	}
+	for _, t := range slices.Clone(h.things[p.From]) {
+		if t.Deposed || from != nil && !t.Owner().same(*from) {
+			continue
+		}
+		h.remove(t)
+		if from == nil {
+			h.drop(func(*Thing) bool { return true }, resource)
+		}
+		t.Name = resource
+		if to != nil {
+			t.ManifestName, t.Manifest, t.Workspace, t.Machine = to.Name, to.Manifest, to.Workspace, to.Machine
+		}
+		h.add(t)
 	}
 }
 
-// Names are those of all things, sorted.
-func (h *History) Names() []string { return slices.Sorted(maps.Keys(h.things)) }
+func (h *History) add(t *Thing) {
+	h.things[t.Name] = append(h.things[t.Name], t)
+	h.ids[t.ID]++
+	if key := t.key(); key != "" {
+		h.keys[key] = append(h.keys[key], t)
+	}
+}
 
-// Thing is what was made under a name.
-func (h *History) Thing(name string) (Thing, bool) {
-	t, ok := h.things[name]
-	return t, ok
+func (h *History) remove(t *Thing) {
+	from := func(by map[string][]*Thing, name string) {
+		list := slices.DeleteFunc(slices.Clone(by[name]), func(other *Thing) bool { return other == t })
+		if by[name] = list; len(list) == 0 {
+			delete(by, name)
+		}
+	}
+	from(h.things, t.Name)
+	h.ids[t.ID]--
+	if key := t.key(); key != "" {
+		from(h.keys, key)
+	}
+}
+
+// drop removes the things of a name that meet a condition.
+func (h *History) drop(which func(*Thing) bool, name string) {
+	for _, t := range slices.Clone(h.things[name]) {
+		if which(t) {
+			h.remove(t)
+		}
+	}
+}
+
+// Names are those of all things that runs made, sorted.
+func (h *History) Names() (names []string) {
+	for _, t := range h.All() {
+		names = append(names, t.Name)
+	}
+	return slices.Compact(names)
+}
+
+// All is everything that runs have made and that is there, by name.
+func (h *History) All() (all []*Thing) {
+	for _, name := range slices.Sorted(maps.Keys(h.things)) {
+		for _, t := range h.things[name] {
+			if !t.Claimed {
+				all = append(all, t)
+			}
+		}
+	}
+	return all
+}
+
+// Named are the things of a name, of whichever manifest.
+func (h *History) Named(name string) []*Thing { return h.things[name] }
+
+// Thing is what was made under a name of a manifest, and is what it is now.
+func (h *History) Thing(of Owner, name string) (*Thing, bool) {
+	list := h.things[name]
+	for _, t := range slices.Backward(list) {
+		if !t.Deposed && !t.Claimed && (h.placed || t.Of(of)) {
+			return t, true
+		}
+	}
+	return nil, false
+}
+
+// Others are the things of other manifests that are of a key, the newest first.
+func (h *History) Others(of Owner, key string) (others []*Thing) {
+	if key == "" {
+		return nil
+	}
+	for _, t := range slices.Backward(h.keys[key]) {
+		if !t.Of(of) {
+			others = append(others, t)
+		}
+	}
+	return others
+}
+
+// Called reports whether a thing of a manifest may have the name of its resource as its id: nothing else has that.
+func (h *History) Called(of Owner, name string) bool {
+	if h.ids[name] > 0 {
+		return false
+	}
+	first, known := h.named[name]
+	return !known || Thing{Making: Making{ManifestName: first.Name, Manifest: first.Manifest, Workspace: first.Workspace, Machine: first.Machine}}.Of(of)
 }
 
 // Moves are the names that things of a manifest get, by those that they had: to is the new name of
@@ -165,39 +434,47 @@ func (h *History) Moves(of Owner, to func(string) string) map[string]string {
 	}
 	for _, name := range h.Names() {
 		now := to(name)
-		if _, taken := h.things[now]; now != name && !taken && h.things[name].Of(of) {
+		if now == name {
+			continue
+		}
+		_, mine := h.Thing(of, name)
+		if _, taken := h.Thing(of, now); mine && !taken {
 			moves[name] = now
 		}
 	}
 	return moves
 }
 
-// Move gives things other names.
-func (h *History) Move(moves map[string]string) {
-	for from, to := range moves {
-		h.things[to] = h.things[from]
-		delete(h.things, from)
+// Move gives things of a manifest other names, which the log does not have yet.
+func (h *History) Move(of Owner, moves map[string]string) {
+	for _, from := range slices.Sorted(maps.Keys(moves)) {
+		if t, ok := h.Thing(of, from); ok {
+			if h.moves == nil {
+				h.moves = map[string]string{}
+			}
+			h.moves[from] = moves[from]
+			h.remove(t)
+			t.Name = moves[from]
+			h.add(t)
+		}
 	}
 }
 
-// All is everything that is known to have been made, without what it takes to remove it.
-func (h *History) All() (all []report.Undeclared) {
-	for _, name := range h.Names() {
-		all = append(all, h.things[name].undeclared(name))
+// Undeclared is a thing without what it takes to remove it.
+func (t *Thing) Undeclared() report.Undeclared {
+	u := report.Undeclared{Name: t.Name, Run: t.Run, At: t.At, ID: t.ID, Deposed: t.Deposed, Made: report.Made{Type: t.Type}}
+	if t.Identity != nil {
+		u.Identity = *t.Identity
 	}
-	return all
+	return u
 }
 
-func (t Thing) undeclared(name string) report.Undeclared {
-	return report.Undeclared{Name: name, Run: t.Run, At: t.At, Made: report.Made{Type: t.Type}}
-}
-
-// Undeclared is what runs of a manifest made and it no longer declares, without what it takes to
-// remove it.
+// Undeclared is what runs of a manifest made and it no longer declares, with what its resources were before
+// they came to be another thing, without what it takes to remove it.
 func (h *History) Undeclared(of Owner, declared func(string) bool) (all []report.Undeclared) {
-	for _, name := range h.Names() {
-		if t := h.things[name]; !declared(name) && t.Of(of) {
-			all = append(all, t.undeclared(name))
+	for _, t := range h.All() {
+		if (h.placed || t.Of(of)) && (t.Deposed || !declared(t.Name)) {
+			all = append(all, t.Undeclared())
 		}
 	}
 	return all
@@ -238,8 +515,12 @@ func (r *Run) made(m *report.Made) (*Making, error) {
 		return nil, fmt.Errorf("encoding its configuration: %w", err)
 	}
 	out := &Making{
-		Manifest: r.o.Manifest, Workspace: r.o.Workspace, Machine: r.o.Machine, Type: m.Type, ImageID: m.ImageID, ImageDigest: m.ImageDigest, DependsOn: m.DependsOn,
+		ManifestName: r.o.ManifestName, Manifest: r.o.Manifest, Workspace: r.o.Workspace, Machine: r.o.Machine,
+		Type: m.Type, ImageID: m.ImageID, ImageDigest: m.ImageDigest, DependsOn: m.DependsOn,
 		TimeoutMS: m.Timeout.Milliseconds(), PreventDestroy: m.PreventDestroy, File: m.Declared.File, Line: m.Declared.Line, Column: m.Declared.Column,
+	}
+	if r.o.Place == "" {
+		out.Identity = &m.Identity
 	}
 	for _, p := range m.Plugs {
 		out.Plugs = append(out.Plugs, madePlug(p))
@@ -256,75 +537,107 @@ func (r *Run) made(m *report.Made) (*Making, error) {
 	return out, err
 }
 
-// recordMade appends an event that says what is made, and lets go of the protected document of what
-// was made before under the name. Whoever dies in between leaves a document to which nothing refers.
+// recordMade appends an event that says what is made, and removes the protected document of what was made
+// before, unless that is still to be removed. Whoever dies in between leaves a document to which nothing refers.
 func (r *Run) recordMade(ctx context.Context, e deploylog.Event, p Data, m *report.Made) (err error) {
 	_, resource, _ := parts(e.Target)
 	if p.Made, err = r.made(m); err != nil {
 		return fmt.Errorf("recording what is made of %s: %w", resource, err)
 	}
-	if err := appendEvent(ctx, r.o.Log, e, p); err != nil {
+	names := []string{resource}
+	if p.Took != nil {
+		names = append(names, p.Took.Name)
+	}
+	return r.changing(ctx, names, func() error { return appendEvent(ctx, r.o.Log, e, p) })
+}
+
+// changing appends an event that changes what is made under some names, and removes the protected documents of
+// what is gone then.
+func (r *Run) changing(ctx context.Context, names []string, appends func() error) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if err := r.history.Update(ctx); err != nil {
 		return err
 	}
-	r.letGo(resource, &Thing{*p.Made, r.o.ID, time.Time{}})
+	var before []*Thing
+	for _, name := range names {
+		before = append(before, r.history.things[name]...)
+	}
+	if err := appends(); err != nil {
+		return err
+	}
+	if err := r.history.Update(ctx); err != nil {
+		return err
+	}
+	for _, t := range before {
+		if t.Protected != nil && r.o.Protected != nil && !slices.Contains(r.history.things[t.Name], t) {
+			_ = r.o.Protected.Remove(*t.Protected) // at worst it is removed with what nothing refers to
+		}
+	}
 	return nil
 }
 
-// letGo puts a thing in the place of the one that was known by its name; nil is none.
-func (r *Run) letGo(resource string, now *Thing) {
-	r.mu.Lock()
-	before, known := r.history.things[resource]
-	delete(r.history.things, resource)
-	if now != nil {
-		r.history.things[resource] = *now
-	}
-	r.mu.Unlock()
-	if known && before.Protected != nil && r.o.Protected != nil {
-		_ = r.o.Protected.Remove(*before.Protected) // at worst it is removed with what nothing refers to
-	}
-}
-
-// takeOver records that what another manifest made is of this one from now on, which declares the
-// same by the same name, as after a file was renamed; and that what nothing removes may be removed
-// by now, or the other way round. What no run made is nobody's, until it is adopted.
-func (r *Run) takeOver(ctx context.Context, e report.Event) error {
+// own records of something that is as configured that it is of this manifest from now on: what another one had
+// and declares no longer, and what no run made. What is recorded already changes where prevent_destroy does.
+func (r *Run) own(ctx context.Context, e report.Event, p Data) error {
 	m := e.Made()
 	r.mu.Lock()
-	t, known := r.history.things[e.Resource]
+	err := r.history.Update(ctx)
+	t, known := r.history.Thing(r.o.Owner(), e.Resource)
+	claimed := slices.ContainsFunc(r.history.keys[m.Identity.Key], func(other *Thing) bool { return other.Of(r.o.Owner()) })
 	r.mu.Unlock()
-	if !known || t.Type != m.Type || t.Of(r.o.Owner()) && t.PreventDestroy == m.PreventDestroy {
+	switch {
+	case err != nil:
+		return err
+	case e.Took != nil:
+		p.From = e.Took.Run
+	case known && t.Type == m.Type && t.ID == e.ID && r.outdated(t, m):
+		p.From = t.Run
+	case m.Identity.Key != "" && !claimed && (!known || t.ID != e.ID):
+		owner := r.o.Owner()
+		return appendEvent(ctx, r.o.Log, deploylog.Event{
+			Deployment: r.o.ID, Target: resourceTarget(e.Resource), Revision: r.o.Revision, Name: EventResourceClaimed, Attempt: 1,
+		}, Data{Of: &owner, Key: m.Identity.Key})
+	default:
 		return nil
 	}
-	was, err := t.Open(r.o.Protected)
-	if err != nil {
-		return nil //nolint:nilerr // what it was is not known any more, so it stays whose it is
-	}
-	a, failed := json.Marshal(was.Config)
-	b, broken := json.Marshal(m.Config)
-	if failed != nil || broken != nil || !bytes.Equal(a, b) {
-		return nil
-	}
-	target := resourceTarget(e.Resource)
 	return r.recordMade(ctx, deploylog.Event{
-		Deployment: r.o.ID, Target: target, Revision: r.o.Revision, Name: string(report.ResourceAdopted), Attempt: 1,
-	}, Data{From: t.Run}, m)
+		Deployment: r.o.ID, Target: resourceTarget(e.Resource), Revision: r.o.Revision, Name: string(report.ResourceAdopted), Attempt: 1,
+	}, Data{ID: p.ID, Took: p.Took, From: p.From}, m)
+}
+
+// outdated reports whether what is recorded of a thing is to be recorded anew, though nothing is done to it.
+func (r *Run) outdated(t *Thing, m *report.Made) bool {
+	renamed := t.ManifestName != r.o.ManifestName || !slices.Equal(t.Manifest, r.o.Manifest)
+	return t.Legacy || renamed || t.PreventDestroy != m.PreventDestroy || m.Identity.Key != "" && t.key() != m.Identity.Key
 }
 
 // madeBefore is the run that made what is known by a name, for this manifest or another one; ""
 // where none did.
-func (r *Run) madeBefore(resource string) string {
+func (r *Run) madeBefore(e report.Event) string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.history.things[resource].Run
+	if e.Took != nil {
+		return e.Took.Run
+	}
+	if t, known := r.history.Thing(r.o.Owner(), e.Resource); known {
+		return t.Run
+	}
+	return ""
 }
 
 // recordMoves records the names that things of the manifest have from now on, with what is kept of them.
 func (r *Run) recordMoves(ctx context.Context) error {
-	moves := r.history.Moves(r.o.Owner(), r.o.Moved)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	owner := r.o.Owner()
+	r.history.Move(owner, r.history.Moves(owner, r.o.Moved))
+	moves := r.history.moves
+	r.history.moves = nil
 	for _, from := range slices.Sorted(maps.Keys(moves)) {
 		err := appendEvent(ctx, r.o.Log, deploylog.Event{
 			Deployment: r.o.ID, Target: resourceTarget(moves[from]), Revision: r.o.Revision, Name: EventResourceMoved, Attempt: 1,
-		}, Data{From: from})
+		}, Data{From: from, Of: &owner})
 		if err == nil {
 			err = r.moveKept(ctx, from, moves[from])
 		}
@@ -332,16 +645,19 @@ func (r *Run) recordMoves(ctx context.Context) error {
 			return err
 		}
 	}
-	r.history.Move(moves)
 	return nil
 }
 
 // attemptMoved is that of what is kept under another name: types keep more in the same run.
 const attemptMoved = 1 << 20
 
-// moveKept has what is kept of a resource kept under another name. The document stays the same.
+// moveKept has what is kept of a resource, which has its name as its id, kept under another name. The document
+// stays the same.
 func (r *Run) moveKept(ctx context.Context, from, to string) error {
-	kept, err := LastKept(ctx, r.o.Log, from)
+	if t, ok := r.history.Thing(r.o.Owner(), to); ok && t.ID != "" {
+		return nil // that is what it is kept by
+	}
+	kept, err := r.o.memory().lastKept(ctx, from, "")
 	if err != nil || kept.None() {
 		return err
 	}

@@ -60,11 +60,15 @@ func (m *maker) run(t interface{ Fatal(...any) }, manifest string, moved func(st
 }
 
 func (m *maker) history(t interface{ Fatal(...any) }) *runs.History {
-	h, err := runs.ReadHistory(context.Background(), m.log)
+	h, err := runs.ReadHistory(context.Background(), m.log, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return h
+}
+
+func (m *maker) owner(manifest string) runs.Owner {
+	return runs.Owner{Manifest: []string{manifest}, Workspace: m.dir}
 }
 
 func thing(path string) *report.Made {
@@ -87,6 +91,15 @@ func named(all []report.Undeclared) string {
 	return strings.Join(names, " ")
 }
 
+// names are those of things.
+func names(all []*runs.Thing) string {
+	list := make([]string, len(all))
+	for i, t := range all {
+		list[i] = t.Name
+	}
+	return strings.Join(list, " ")
+}
+
 func none(string) bool { return false }
 
 func TestWhatIsSecretOrLargeIsKeptApart(t *testing.T) {
@@ -100,7 +113,7 @@ func TestWhatIsSecretOrLargeIsKeptApart(t *testing.T) {
 	}
 	h := m.history(t)
 	for name, want := range map[string]*report.Made{"secret": secret, "large": large, "plain": thing("p")} {
-		got, _ := h.Thing(name)
+		got, _ := h.Thing(m.owner("a.yaml"), name)
 		made, err := got.Open(m.store)
 		assert.True(t, err == nil && made.Config["path"] == want.Config["path"] && len(made.Secrets) == len(want.Secrets) &&
 			made.Plugs[0].Path == "/srv" && made.DependsOn[0] == "disk", "%s: %+v, %v", name, made, err)
@@ -115,15 +128,17 @@ func TestWhoseAThingIs(t *testing.T) {
 	m.run(t, "a.yaml", nil, "", makes("x", thing("x")), finds("theirs", thing("t")))
 	m.run(t, "a.yaml", nil, "host", makes("placed", thing("p")))
 	of := func(manifest string) string {
-		return named(m.history(t).Undeclared(runs.Owner{Manifest: []string{manifest}, Workspace: m.dir}, none))
+		return named(m.history(t).Undeclared(m.owner(manifest), none))
 	}
 	assert.Equal(t, "x", of("a.yaml"))
 	assert.Empty(t, of("b.yaml"))
 	// Something else by the same name is another manifest's business.
 	m.run(t, "b.yaml", nil, "", finds("x", thing("another")))
 	assert.Empty(t, of("b.yaml"), "b.yaml")
-	// The same is: the file was renamed, or the resource went to another one.
-	m.run(t, "b.yaml", nil, "", finds("x", thing("x")))
+	// What it takes over is: the file was renamed, or the resource went to another one.
+	took := finds("x", thing("x"))
+	took.Took = &report.Owned{Undeclared: report.Undeclared{Name: "x", Run: "RUN1"}, By: report.OwnedBy{Files: []string{"a.yaml"}, Workspace: m.dir}}
+	m.run(t, "b.yaml", nil, "", took)
 	assert.Equal(t, "x", of("b.yaml"))
 	assert.NotContains(t, of("a.yaml"), "x")
 	// A workspace that is elsewhere is another one, until it is gone from there.
@@ -136,76 +151,74 @@ func TestWhoseAThingIs(t *testing.T) {
 // Whatever was edited, applied, pruned, moved and cut off in whichever order: what is offered to
 // be removed is what runs of the manifest made, and nothing else.
 func TestHistoriesAreThoseOfANaiveModel(t *testing.T) { //nolint:gocyclo // the steps of a history, each beside what the model makes of it
-	names := []string{"a", "b", "c", "d[1]", "d[2]"}
+	all := []string{"a", "b", "c", "d[1]", "d[2]"}
 	manifests := []string{"one.yaml", "two.yaml"}
+	type of struct{ manifest, name string }
 	rapid.Check(t, func(rt *rapid.T) {
 		m := newMaker(t)
-		there := map[string]bool{}   // in the world, whoever made it
-		owner := map[string]string{} // of what a run made and none is known to have removed
-		made := map[string]string{}  // its configuration: the name by which it was made
+		made := map[of]bool{} // by a run of the manifest, and none is known to have removed it
 		for range rapid.IntRange(1, 12).Draw(rt, "steps") {
 			manifest := rapid.SampledFrom(manifests).Draw(rt, "manifest")
-			declares := rapid.SliceOfDistinct(rapid.SampledFrom(names), rapid.ID).Draw(rt, "declares")
+			declares := rapid.SliceOfDistinct(rapid.SampledFrom(all), rapid.ID).Draw(rt, "declares")
 			declared := func(name string) bool { return slices.Contains(declares, name) }
 			var left []string
-			for _, name := range names {
-				if owner[name] == manifest && !declared(name) {
+			for _, name := range all {
+				if made[of{manifest, name}] && !declared(name) {
 					left = append(left, name)
 				}
 			}
-			got := named(m.history(rt).Undeclared(runs.Owner{Manifest: []string{manifest}, Workspace: m.dir}, declared))
+			got := named(m.history(rt).Undeclared(m.owner(manifest), declared))
 			require.Equal(rt, strings.Join(left, " "), got, "of %s, which declares %q, there is %q, want %q", manifest, declares, got, left)
 			var events []report.Event
 			var moved func(string) string
-			switch rapid.SampledFrom([]string{"apply", "prune", "cut off", "move", "theirs", "by hand", "forget"}).Draw(rt, "step") {
+			switch rapid.SampledFrom([]string{"apply", "prune", "move", "take", "forget"}).Draw(rt, "step") {
 			case "apply":
 				for _, name := range declares {
-					if there[name] {
+					if made[of{manifest, name}] {
 						events = append(events, finds(name, thing(name)))
-						if owner[name] != "" && made[name] == name {
-							owner[name] = manifest
-						}
 						continue
 					}
 					events = append(events, makes(name, thing(name)))
-					there[name], owner[name], made[name] = true, manifest, name
+					made[of{manifest, name}] = true
 				}
 			case "prune":
 				for _, name := range left {
 					events = append(events, report.Event{Kind: report.ResourceDestroyed, Resource: name, Status: report.Absent, Removing: true})
-					delete(there, name)
-					delete(owner, name)
-				}
-			case "cut off": // before it is recorded that they are gone
-				for _, name := range left {
-					delete(there, name)
+					delete(made, of{manifest, name})
 				}
 			case "move":
-				from, to := rapid.SampledFrom(names).Draw(rt, "from"), rapid.SampledFrom(names).Draw(rt, "to")
+				from, to := of{manifest, rapid.SampledFrom(all).Draw(rt, "from")}, of{manifest, rapid.SampledFrom(all).Draw(rt, "to")}
 				moved = func(name string) string {
-					if name == from {
-						return to
+					if name == from.name {
+						return to.name
 					}
 					return name
 				}
-				if from != to && owner[from] == manifest && owner[to] == "" && !there[to] {
-					owner[to], there[to], made[to] = manifest, there[from], made[from]
-					delete(owner, from)
-					delete(there, from)
-				} else {
-					moved = nil
+				if from != to && made[from] && !made[to] {
+					made[to] = true
+					delete(made, from)
 				}
-			case "theirs":
-				name := rapid.SampledFrom(names).Draw(rt, "name")
-				there[name] = true
+			case "take":
+				other := of{rapid.SampledFrom(manifests).Draw(rt, "of"), rapid.SampledFrom(all).Draw(rt, "theirs")}
+				mine := of{manifest, rapid.SampledFrom(all).Draw(rt, "mine")}
+				if other.manifest == manifest || !made[other] || made[mine] {
+					break
+				}
+				e := finds(mine.name, thing(other.name))
+				e.Took = &report.Owned{Undeclared: report.Undeclared{Name: other.name}, By: report.OwnedBy{Files: []string{other.manifest}, Workspace: m.dir}}
+				if rapid.Bool().Draw(rt, "is to be changed") {
+					e.Kind, e.Action = report.ActionStarted, "update"
+				}
+				events = append(events, e)
+				made[mine] = true
+				delete(made, other)
 			case "forget":
-				name := rapid.SampledFrom(names).Draw(rt, "name")
-				f, err := runs.Memory{Log: m.log, Protected: m.store}.Forget(t.Context(), fmt.Sprintf("FORGET%d", m.n), name, nil)
+				name := rapid.SampledFrom(all).Draw(rt, "name")
+				f, err := runs.Memory{Log: m.log, Protected: m.store}.Forget(t.Context(), fmt.Sprintf("FORGET%d", m.n), name, nil, nil)
 				require.NoError(rt, err, name)
-				require.Equal(rt, owner[name] != "", f.Made != "", name)
-				delete(owner, name)
-			case "by hand":
-				delete(there, rapid.SampledFrom(names).Draw(rt, "name"))
+				require.Equal(rt, made[of{manifests[0], name}] || made[of{manifests[1], name}], f.Made != "", name)
+				delete(made, of{manifests[0], name})
+				delete(made, of{manifests[1], name})
 			}
 			m.run(rt, manifest, moved, "", events...)
 		}
@@ -228,19 +241,19 @@ func TestWhatIsMadeOfInstancesInAPlaceIsKnown(t *testing.T) {
 	asked := []string{"page[a@b]", "page[s]", "plain", "page[c]", "page[d]"}
 	h, err := runs.ReadPlace(t.Context(), m.log, "host@1:task", asked)
 	require.NoError(t, err)
-	require.Equal(t, "page[a@b] page[s]", named(h.All()))
+	require.Equal(t, "page[a@b] page[s]", names(h.All()))
 	for name, path := range map[string]string{"page[a@b]": "one", "page[s]": "open-sesame"} {
-		got, _ := h.Thing(name)
+		got, _ := h.Thing(runs.Owner{}, name)
 		made := must.Get(got.Open(m.store))(t)
 		assert.True(t, made.Config["path"] == path, "%s: %+v", name, made)
 	}
 	needed, err := runs.Documents(t.Context(), m.log)
 	require.NoError(t, err)
 	assert.Len(t, needed, 1)
-	assert.Equal(t, "page[d]", named(m.history(t).Undeclared(runs.Owner{Manifest: []string{"a.yaml"}, Workspace: m.dir}, none)), "of the manifest")
+	assert.Equal(t, "page[d]", named(m.history(t).Undeclared(m.owner("a.yaml"), none)), "of the manifest")
 	m.run(t, "a.yaml", nil, "host@1:task", report.Event{Kind: report.ResourceDestroyed, Resource: "page[s]", Status: report.Absent})
 	h, err = runs.ReadPlace(t.Context(), m.log, "host@1:task", asked)
-	assert.True(t, err == nil && named(h.All()) == "page[a@b]", "then it knows %v, %v", h.All(), err)
+	assert.True(t, err == nil && names(h.All()) == "page[a@b]", "then it knows %v, %v", h.All(), err)
 }
 
 func TestWhatIsForgottenInAPlaceIsNobodys(t *testing.T) {
@@ -250,13 +263,13 @@ func TestWhatIsForgottenInAPlaceIsNobodys(t *testing.T) {
 	const place = "host@1:task"
 	asked := []string{"page[one]", "page[s]"}
 	know := func(want string) {
-		assert.Equal(t, want, named(must.Get(runs.ReadPlace(t.Context(), m.log, place, asked))(t).All()))
+		assert.Equal(t, want, names(must.Get(runs.ReadPlace(t.Context(), m.log, place, asked))(t).All()))
 		assert.Equal(t, want, strings.Join(must.Get(runs.Made(t.Context(), m.log, place, asked, 0))(t), " "))
 	}
 	m.run(t, "a.yaml", nil, place, makes("page[one]", one), makes("page[s]", secret))
 	know("page[one] page[s]")
 	for i, left := range []string{"page[s]", ""} {
-		f, err := runs.Memory{Log: m.log, Protected: m.store}.Forget(t.Context(), fmt.Sprintf("FORGET%d", i), asked[i]+"@"+place, nil)
+		f, err := runs.Memory{Log: m.log, Protected: m.store}.Forget(t.Context(), fmt.Sprintf("FORGET%d", i), asked[i]+"@"+place, nil, nil)
 		require.NoError(t, err)
 		require.NotEmpty(t, f.Made)
 		know(left)
@@ -272,7 +285,7 @@ func TestWhatIsNoInstanceIsForgottenInAPlaceToo(t *testing.T) {
 	n := 0
 	forget := func(want string) {
 		n++
-		f, err := runs.Memory{Log: m.log, Protected: m.store}.Forget(t.Context(), fmt.Sprintf("FORGET%d", n), "db@"+place, nil)
+		f, err := runs.Memory{Log: m.log, Protected: m.store}.Forget(t.Context(), fmt.Sprintf("FORGET%d", n), "db@"+place, nil, nil)
 		require.NoError(t, err)
 		assert.Equal(t, want, f.Made)
 		made, err := runs.Made(t.Context(), m.log, place, []string{"db"}, 0)
@@ -482,7 +495,7 @@ func TestTheMemoryOfTheLogIsThatOfANaiveOne(t *testing.T) {
 			}
 			held.End()
 			if rapid.IntRange(0, 9).Draw(rt, "forget") == 0 {
-				was := must.Get(runs.Memory{Log: s.log, Protected: docs}.Forget(t.Context(), run+"-forget", "a", nil))(rt)
+				was := must.Get(runs.Memory{Log: s.log, Protected: docs}.Forget(t.Context(), run+"-forget", "a", nil, nil))(rt)
 				require.Equal(rt, len(naive["a"]) > 0, was.Kept)
 				naive["a"], protects["a"] = nil, false
 			}
@@ -504,7 +517,7 @@ func TestTheMemoryOfTheLogIsThatOfANaiveOne(t *testing.T) {
 			}
 		}
 		for name := range naive { // of the next case nothing is known
-			_, err := (runs.Memory{Log: s.log, Protected: docs}).Forget(t.Context(), fmt.Sprintf("clear-%d-%s", round, name), name, nil)
+			_, err := (runs.Memory{Log: s.log, Protected: docs}).Forget(t.Context(), fmt.Sprintf("clear-%d-%s", round, name), name, nil, nil)
 			require.NoError(rt, err)
 		}
 	})
@@ -530,13 +543,13 @@ func TestNothingThatIsProtectedIsInTheLog(t *testing.T) {
 		assert.True(t, err == nil && !strings.Contains(string(e.Data), "s3cr3t") &&
 			strings.Contains(string(e.Data), `"protected":{"name":`), "%s, %v", e.Data, err)
 	}
-	kept := must.Get(runs.LastKept(t.Context(), s.log, "db"))(t)
-	require.False(t, kept.None())
 	memory := runs.Memory{Log: s.log, Protected: docs}
+	kept := must.Get(memory.Recorded(t.Context(), "db", ""))(t).Kept
+	require.False(t, kept.None())
 	past, err := memory.Past(t.Context(), "db", true)
 	assert.True(t, err == nil && reflect.DeepEqual(past.Secrets, [][]string{{"key"}}), "what is secret in it is %q, %v", past.Secrets, err)
-	must.Get(memory.Forget(t.Context(), "f", "db", nil))(t)
-	again, err := memory.Forget(t.Context(), "g", "db", nil)
+	must.Get(memory.Forget(t.Context(), "f", "db", nil, nil))(t)
+	again, err := memory.Forget(t.Context(), "g", "db", nil, nil)
 	assert.True(t, !again.Kept && err == nil, "nothing was forgotten: %v, %v", again, err)
 	assert.Error(t, docs.Get(*kept.Protected, new(any)), "the document is there still")
 }
@@ -557,7 +570,7 @@ func TestNothingIsForgottenWhileSomebodyWorksOnIt(t *testing.T) {
 	defer run.End()
 	leave := must.Get(run.Enter(t.Context(), "db", func(string) {}))(t)
 	defer leave()
-	assert.ErrorIs(t, must.Fail((runs.Memory{Log: s.log}).Forget(t.Context(), "f", "db", nil)), deploylog.ErrLocked)
+	assert.ErrorIs(t, must.Fail((runs.Memory{Log: s.log}).Forget(t.Context(), "f", "db", nil, nil)), deploylog.ErrLocked)
 }
 
 func TestAnActionOfWhichTheEndIsNotKnownInterrupted(t *testing.T) {

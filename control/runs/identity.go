@@ -9,10 +9,11 @@ import (
 	"github.com/deployster-go/deployster/runner/invoke"
 )
 
-// Moving gives things other names, and returns the past of resources by these while the log does
+// Moving gives things of a manifest other names, and returns the past of resources by these while the log does
 // not say yet that they have them.
-func (h *History) Moving(log deploylog.Log, moves map[string]string, past runner.PastFunc) runner.PastFunc {
-	h.Move(moves)
+func (h *History) Moving(of Owner, moves map[string]string, past runner.PastFunc) runner.PastFunc {
+	h.Move(of, moves)
+	log, seq := h.log, h.seq
 	from := make(map[string]string, len(moves))
 	for before, now := range moves {
 		from[now] = before
@@ -22,7 +23,7 @@ func (h *History) Moving(log deploylog.Log, moves map[string]string, past runner
 		if !moving {
 			return past(ctx, resource, keeps)
 		}
-		for e, err := range log.Read(ctx, deploylog.Filter{Target: resourceTarget(resource), Name: EventResourceMoved, After: h.seq, Last: 1}) {
+		for e, err := range log.Read(ctx, deploylog.Filter{Target: resourceTarget(resource), Name: EventResourceMoved, After: seq, Last: 1}) {
 			if err != nil {
 				return runner.Past{}, fmt.Errorf("reading whether %s has its name by now: %w", resource, err)
 			}
@@ -36,6 +37,6 @@ func (h *History) Moving(log deploylog.Log, moves map[string]string, past runner
 
 // ID identifies a resource in all the world, by its name with its place.
 func (m Memory) ID(ctx context.Context, placed string) (string, error) {
-	k, err := m.known(ctx, placed)
+	k, err := m.known(ctx, placed, "")
 	return invoke.ResourceID(m.Log.ID(), k.identity), err
 }

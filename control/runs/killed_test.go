@@ -140,11 +140,11 @@ func (c *cloud) apply(t *testing.T, left int, after bool, names ...string) (kill
 	}
 	require.NoError(t, err)
 	defer held.End() // the kernel takes the locks of a process that was killed
-	h, err := runs.ReadHistory(t.Context(), c.log)
+	h, err := runs.ReadHistory(t.Context(), c.log, nil)
 	require.NoError(t, err)
 	gone := h.Undeclared(runs.Owner{Manifest: []string{"m.yaml"}, Workspace: c.dir}, func(name string) bool { return m.Resource(name) != nil })
 	for i := range gone {
-		thing, _ := h.Thing(gone[i].Name)
+		thing := h.Find(gone[i])
 		gone[i].Made, err = thing.Open(c.docs)
 		require.NoError(t, err)
 	}
@@ -168,7 +168,7 @@ func (c *cloud) has(t *testing.T, names ...string) {
 	}
 	assert.Len(t, c.disks, len(names))
 	assert.LessOrEqual(t, c.made, len(names))
-	assert.Equal(t, names, must.Get(runs.ReadHistory(t.Context(), c.log))(t).Names())
+	assert.Equal(t, names, must.Get(runs.ReadHistory(t.Context(), c.log, nil))(t).Names())
 	needed := must.Get(runs.Documents(t.Context(), c.log))(t)
 	pruned, err := c.docs.Prune(func(name string) bool { return needed[name] }, time.Now().Add(time.Hour), false)
 	left, failed := filepath.Glob(filepath.Join(c.dir, protected.DirName, "*"))

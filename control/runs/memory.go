@@ -7,6 +7,8 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/deployster-go/deployster/deploylog"
@@ -34,11 +36,11 @@ type Memory struct {
 	Protected *protected.Store
 	Place     string // where the resources are; "" is none
 
-	pasts *Pasts // nil: each question reads the log
+	Pasts *Pasts // of the log; may be nil: they are read for each question
 }
 
 func (o Options) memory() Memory {
-	return Memory{Log: o.Log, Protected: o.Protected, Place: o.Place, pasts: o.Pasts}
+	return Memory{Log: o.Log, Protected: o.Protected, Place: o.Place, Pasts: o.Pasts}
 }
 
 // PastOf returns the past of the resources of a run.
@@ -48,35 +50,40 @@ func PastOf(o Options) runner.PastFunc {
 
 // Past implements runner.PastFunc.
 func (m Memory) Past(ctx context.Context, resource string, keeps bool) (p runner.Past, err error) {
+	return m.PastOf(ctx, resource, "", keeps)
+}
+
+// PastOf is the past of a thing by its id, which is not the name of its resource; "" is that.
+func (m Memory) PastOf(ctx context.Context, resource, id string, keeps bool) (p runner.Past, err error) {
 	placed := invoke.Placed(resource, m.Place)
-	k, err := m.known(ctx, placed)
+	k, err := m.known(ctx, placed, id)
 	if err != nil {
 		return p, err
 	}
-	if p.Identity, p.Interrupted = k.identity, k.interrupted; keeps {
-		p.Kept, p.Secrets, err = m.kept(ctx, placed)
+	if p.ID, p.Identity, p.Interrupted = id, k.identity, k.interrupted; keeps {
+		p.Kept, p.Secrets, err = m.kept(ctx, placed, id)
 	}
 	return p, err
 }
 
-func (m Memory) known(ctx context.Context, placed string) (known, error) {
-	pasts := m.pasts
+func (m Memory) known(ctx context.Context, placed, id string) (known, error) {
+	pasts := m.Pasts
 	if pasts == nil {
 		pasts = NewPasts(m.Log)
 	}
-	return pasts.of(ctx, placed)
+	return pasts.of(ctx, placed, id)
 }
 
-// kept is what is kept of a resource, by its name with its place, and where there are values in it
-// that are not to be seen; nil is nothing.
-func (m Memory) kept(ctx context.Context, placed string) (object map[string]any, secrets [][]string, err error) {
-	kept, err := m.lastKept(ctx, placed)
+// kept is what is kept of a resource, by its name with its place or by the id that it has instead, and where
+// there are values in it that are not to be seen; nil is nothing.
+func (m Memory) kept(ctx context.Context, placed, id string) (object map[string]any, secrets [][]string, err error) {
+	kept, err := m.lastKept(ctx, placed, id)
 	if err != nil || kept.None() {
 		return nil, nil, err
 	}
 	object, err = m.open(kept)
 	if errors.Is(err, fs.ErrNotExist) { // something else may be kept by now
-		again, failed := m.lastKept(ctx, placed)
+		again, failed := m.lastKept(ctx, placed, id)
 		switch {
 		case failed != nil:
 			return nil, nil, failed
@@ -117,13 +124,14 @@ type Recorded struct {
 	Since       time.Time
 	Run         string // that recorded it
 	Interrupted bool
+	ID          string // in all the world
 }
 
 // ErrNoSuchResource is wrapped where the log knows nothing of a resource.
 var ErrNoSuchResource = errors.New("the log knows no such resource")
 
-// Recorded returns what the log knows of a resource, by its name with its place.
-func (m Memory) Recorded(ctx context.Context, placed string) (r Recorded, err error) {
+// Recorded returns what the log knows of a resource, by its name with its place, or by the id that it has instead.
+func (m Memory) Recorded(ctx context.Context, placed, id string) (r Recorded, err error) {
 	known := false
 	for e, err := range m.Log.Read(ctx, deploylog.Filter{Target: resourceTarget(placed), Last: 1}) {
 		if err != nil {
@@ -134,19 +142,19 @@ func (m Memory) Recorded(ctx context.Context, placed string) (r Recorded, err er
 	if !known {
 		return r, fmt.Errorf("%w as %s; one of a pipeline or an environment is named with its place, such as %[2]s@host1 (deployster log list --target resource/)", ErrNoSuchResource, placed)
 	}
-	e, err := lastKept(ctx, m.Log, placed, deploylog.Filter{})
+	e, err := m.keptEvent(ctx, placed, id)
 	if err != nil {
 		return r, err
 	}
 	if p := DataOf(e); p.Kept != nil {
 		r.Kept, r.Since, r.Run = *p.Kept, e.CreatedAt, e.Deployment
 	}
-	k, err := m.known(ctx, placed)
+	k, err := m.known(ctx, placed, id)
 	if err != nil {
 		return r, err
 	}
-	r.Interrupted = k.interrupted
-	kept, _, err := m.kept(ctx, placed)
+	r.ID, r.Interrupted = invoke.ResourceID(m.Log.ID(), k.identity), k.interrupted
+	kept, _, err := m.kept(ctx, placed, id)
 	if err != nil {
 		return r, err
 	}
@@ -179,35 +187,23 @@ func masked(v any) any {
 	}
 }
 
-// lastKept is LastKept, by way of what was read before.
-func (m Memory) lastKept(ctx context.Context, placed string) (Kept, error) {
-	if m.pasts == nil {
-		return LastKept(ctx, m.Log, placed)
-	}
-	k, err := m.pasts.of(ctx, placed)
-	if err != nil || k.kept == 0 {
-		return Kept{}, err
-	}
-	return keptIn(ctx, m.Log, placed, deploylog.Filter{After: k.kept - 1, Until: k.kept})
-}
-
-// keptIn is what the log says last that is kept of a resource, in a part of it.
-func keptIn(ctx context.Context, log deploylog.Log, placed string, f deploylog.Filter) (k Kept, err error) {
-	e, err := lastKept(ctx, log, placed, f)
+// lastKept is what the log says last that is kept of a resource, by its name with its place or by the id that
+// it has instead.
+func (m Memory) lastKept(ctx context.Context, placed, id string) (k Kept, err error) {
+	e, err := m.keptEvent(ctx, placed, id)
 	if p := DataOf(e); err == nil && p.Kept != nil {
 		k = *p.Kept
 	}
 	return k, err
 }
 
-// LastKept is what the log says that is kept of a resource, by its name with its place.
-func LastKept(ctx context.Context, log deploylog.Log, placed string) (k Kept, err error) {
-	return keptIn(ctx, log, placed, deploylog.Filter{})
-}
-
-func lastKept(ctx context.Context, log deploylog.Log, placed string, f deploylog.Filter) (last deploylog.Event, err error) {
-	f.Target, f.Name, f.Last = resourceTarget(placed), string(report.ResourceKept), 1
-	for e, err := range log.Read(ctx, f) {
+// keptEvent is the event that says what is kept of a resource; the zero Event is none.
+func (m Memory) keptEvent(ctx context.Context, placed, id string) (last deploylog.Event, err error) {
+	k, err := m.known(ctx, placed, id)
+	if err != nil || k.kept == 0 {
+		return last, err
+	}
+	for e, err := range m.Log.Read(ctx, deploylog.Filter{After: k.kept - 1, Until: k.kept}) {
 		if err != nil {
 			return last, fmt.Errorf("reading what is kept of %s: %w", placed, err)
 		}
@@ -244,7 +240,7 @@ func (r *Run) keep(e report.Event) (*Kept, error) {
 // to which nothing refers.
 func (r *Run) recordKept(ctx context.Context, e deploylog.Event, kept report.Event, p Data) error {
 	_, placed, _ := parts(e.Target)
-	before, err := r.o.memory().lastKept(ctx, placed)
+	before, err := r.o.memory().lastKept(ctx, placed, p.ID)
 	if err != nil {
 		return err
 	}
@@ -268,41 +264,62 @@ type Forgotten struct {
 }
 
 // Forget has nothing kept of a resource, by its name with its place, and what runs made of it be nobody's,
-// in the name of somebody. Nobody works on the resource meanwhile: else it fails with deploylog.ErrLocked.
-func (m Memory) Forget(ctx context.Context, id, placed string, by map[string]string) (f Forgotten, err error) {
+// in the name of somebody. of is the manifest whose resource it is; nil is each that has one of the name.
+// Nobody works on the resource meanwhile: else it fails with deploylog.ErrLocked.
+func (m Memory) Forget(ctx context.Context, id, placed string, of *Owner, by map[string]string) (f Forgotten, err error) {
 	target := resourceTarget(placed)
 	unlock, err := m.Log.TryLock(string(target))
 	if err != nil {
 		return f, fmt.Errorf("locking resource %s: %w", placed, err)
 	}
 	defer unlock()
-	kept, err := LastKept(ctx, m.Log, placed)
+	history, err := ReadHistory(ctx, m.Log, nil)
 	if err != nil {
 		return f, err
 	}
-	history, err := ReadHistory(ctx, m.Log)
+	things := slices.DeleteFunc(slices.Clone(history.things[placed]), func(t *Thing) bool { return of != nil && !t.Of(*of) })
+	if len(things) == 0 {
+		run := ""
+		if of == nil && strings.Contains(placed, "@") { // in a place nothing else may say that it was made
+			if run, err = lastActor(ctx, m.Log, placed); err != nil {
+				return f, err
+			}
+		}
+		things = append(things, &Thing{Name: placed, Run: run})
+	}
+	for i, t := range things {
+		if err := m.forgetThing(ctx, id, i+1, t, by, &f); err != nil {
+			return f, err
+		}
+	}
+	return f, nil
+}
+
+func (m Memory) forgetThing(ctx context.Context, id string, attempt int, t *Thing, by map[string]string, f *Forgotten) error {
+	e := deploylog.Event{Deployment: id, Target: resourceTarget(t.Name), Name: EventResourceForgotten, Attempt: attempt}
+	kept, err := m.lastKept(ctx, t.Name, t.ID)
 	if err != nil {
-		return f, err
+		return err
 	}
-	made, known := history.Thing(placed)
-	if !known {
-		if made.Run, err = lastActor(ctx, m.Log, placed); err != nil {
-			return f, err
+	if t.Run != "" {
+		p := Data{Details: by, ID: t.ID, Key: t.key()}
+		if owner := t.Owner(); len(owner.Manifest) > 0 {
+			p.Of = &owner
 		}
-	}
-	if made.Run != "" {
-		err := m.forget(ctx, deploylog.Event{Deployment: id, Target: target, Name: EventResourceForgotten, Attempt: 1}, Data{Details: by}, made.Protected)
-		if err != nil {
-			return f, err
+		if err := m.forget(ctx, e, p, t.Protected); err != nil {
+			return err
 		}
-		f.Made = made.Run
+		if !t.Claimed {
+			f.Made = t.Run
+		}
 	}
 	if kept.None() {
-		return f, nil
+		return nil
 	}
-	err = m.forget(ctx, deploylog.Event{Deployment: id, Target: target, Name: string(report.ResourceKept), Attempt: 1}, Data{Kept: &Kept{}, Details: by}, kept.Protected)
-	f.Kept = err == nil
-	return f, err
+	e.Name = string(report.ResourceKept)
+	err = m.forget(ctx, e, Data{Kept: &Kept{}, Details: by, ID: t.ID}, kept.Protected)
+	f.Kept = f.Kept || err == nil
+	return err
 }
 
 // forget records that something is not known any more, and removes the document of it. Whoever dies in

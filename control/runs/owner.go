@@ -1,37 +1,58 @@
 package runs
 
 import (
+	"context"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"slices"
+	"strings"
 
 	"github.com/deployster-go/deployster/deploylog"
+	"github.com/deployster-go/deployster/runner/report"
 )
 
-// Owner is whose things are: a manifest, where it is.
+// Owner is a manifest as the log knows it: whose a thing is.
 type Owner struct {
-	Manifest  []string // files, sorted
-	Workspace string
-	Machine   string // on which this is; "" is not known
-	Shared    bool   // the log is of several machines
+	Name      string   `json:"name,omitempty"` // that the manifest says it has; "" is none
+	Manifest  []string `json:"manifest"`       // files, sorted
+	Workspace string   `json:"workspace"`
+	Machine   string   `json:"machine,omitempty"` // on which this is; "" is not known
+	Shared    bool     `json:"-"`                 // the log is of several machines
 }
 
 // Owner is whose things are that the run makes.
 func (o Options) Owner() Owner {
-	return Owner{o.Manifest, o.Workspace, o.Machine, deploylog.Shared(o.Log)}
+	return Owner{o.ManifestName, o.Manifest, o.Workspace, o.Machine, deploylog.Shared(o.Log)}
 }
 
-// Of reports whether a run of a manifest made the thing. The workspace is known by its path, on whichever
-// machine: those that share a log, such as those of a CI, have the same there. One that is no longer there was
-// moved to where the manifest is now, if it ever was here.
+// String names the manifest for people: by its name, else by its files.
+func (o Owner) String() string {
+	if o.Name != "" {
+		return o.Name
+	}
+	return strings.Join(o.Manifest, " ")
+}
+
+// same reports whether two records are of one manifest, as far as they alone say that.
+func (o Owner) same(other Owner) bool {
+	if o.Name != "" && other.Name != "" {
+		return o.Name == other.Name
+	}
+	return o.Workspace == other.Workspace && slices.Equal(o.Manifest, other.Manifest)
+}
+
+// Of reports whether a thing is of a manifest. A manifest with a name is known by that, whatever its files are
+// called. Else it is known by its files and by the path of its workspace, on whichever machine: those that share
+// a log, such as those of a CI, have the same there. A workspace that is no longer there was moved to where the
+// manifest is now, if it ever was here.
 func (t Thing) Of(o Owner) bool {
-	switch {
-	case !slices.Equal(t.Manifest, o.Manifest):
-		return false
-	case t.Workspace == o.Workspace:
+	was := t.Owner()
+	if was.same(o) {
 		return true
-	case !t.Here(o):
+	}
+	if was.Name != "" && o.Name != "" || !slices.Equal(was.Manifest, o.Manifest) || !t.Here(o) {
 		return false
 	}
 	_, err := os.Stat(t.Workspace)
@@ -42,4 +63,39 @@ func (t Thing) Of(o Owner) bool {
 // several machines is, with its workspace, on one.
 func (t Thing) Here(o Owner) bool {
 	return !o.Shared || t.Machine != "" && t.Machine == o.Machine
+}
+
+// IsOf reports whether a run was of a manifest, with these files or with more or fewer of them. A run that the log
+// does not know is of each.
+func IsOf(ctx context.Context, log deploylog.Log, run string, o Owner) (bool, error) {
+	for e, err := range log.Read(ctx, deploylog.Filter{Deployment: run, Name: string(report.RunStarted)}) {
+		if err != nil {
+			return false, fmt.Errorf("reading of which manifest run %s was: %w", run, err)
+		}
+		was := DataOf(e).Of
+		if was == nil { // by a former version
+			_, names, _ := strings.Cut(string(e.Target), "/")
+			was = &Owner{Manifest: strings.Split(names, "+"), Workspace: o.Workspace}
+		}
+		return was.same(o) || was.SharesFiles(o), nil
+	}
+	return true, nil
+}
+
+func within(some, all []string) bool {
+	return !slices.ContainsFunc(some, func(file string) bool { return !slices.Contains(all, file) })
+}
+
+// SharesFiles reports whether one of two manifests, in one workspace, is the other with more files.
+func (o Owner) SharesFiles(other Owner) bool {
+	return o.Workspace == other.Workspace && (within(o.Manifest, other.Manifest) || within(other.Manifest, o.Manifest))
+}
+
+// owned is a manifest in the form of the runner.
+func (o Owner) owned() report.OwnedBy {
+	return report.OwnedBy{Name: o.Name, Files: o.Manifest, Workspace: o.Workspace, Machine: o.Machine}
+}
+
+func ownerOf(m report.OwnedBy) Owner {
+	return Owner{Name: m.Name, Manifest: m.Files, Workspace: m.Workspace, Machine: m.Machine}
 }

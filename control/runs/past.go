@@ -1,6 +1,8 @@
 package runs
 
 import (
+	"bytes"
+	"cmp"
 	"context"
 	"fmt"
 	"strconv"
@@ -43,15 +45,15 @@ type known struct {
 	kept        int64 // the event that says what is kept of it; 0 is none
 }
 
-// of returns what is known of a resource, by its name with its place.
-func (p *Pasts) of(ctx context.Context, placed string) (k known, err error) {
+// of returns what is known of a resource, by its name with its place, or by the id that it has instead.
+func (p *Pasts) of(ctx context.Context, placed, id string) (k known, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if err := p.catchUp(ctx); err != nil {
 		return k, fmt.Errorf("reading what was done to %s before: %w", placed, err)
 	}
-	u := p.unsettled[placed]
-	return known{p.identity(placed), u.interrupted(p.log), p.kept[placed]}, nil
+	u := p.unsettled[cmp.Or(id, placed)]
+	return known{cmp.Or(id, p.identity(placed)), u.interrupted(p.log), p.kept[cmp.Or(id, placed)]}, nil
 }
 
 // catchUp reads what is new in the log.
@@ -69,7 +71,11 @@ func (p *Pasts) catchUp(ctx context.Context) error {
 // fold takes in an event.
 func (p *Pasts) fold(e deploylog.Event) {
 	p.steps.fold(e)
-	switch kind, name, _ := parts(e.Target); {
+	kind, name, _ := parts(e.Target)
+	if bytes.Contains(e.Data, []byte(`"resource_id":`)) && e.Name != EventResourceMoved {
+		name = cmp.Or(DataOf(e).ID, name)
+	}
+	switch {
 	case kind == "action":
 		p.settle(name, lastAction(e))
 	case kind != "resource":
@@ -78,7 +84,9 @@ func (p *Pasts) fold(e deploylog.Event) {
 	case e.Name == string(report.ResourceKept):
 		p.kept[name] = e.Seq
 	case e.Name == EventResourceMoved:
-		p.move(DataOf(e).From, name, e.Seq)
+		if d := DataOf(e); d.ID == "" { // else it has an id that is no name
+			p.move(d.From, name, e.Seq)
+		}
 	}
 }
 

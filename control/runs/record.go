@@ -38,6 +38,10 @@ type Data struct {
 	Kept      *Kept             `json:"kept,omitempty"`              // of resource-kept: what is kept from now on
 	Thing     string            `json:"thing,omitempty"`             // of resource-resolved, of a step: identifies what there is
 	Made      *Making           `json:"made,omitempty"`              // of action-started: what the first action makes; in places of steps, and of instances that a run found out; of resource-adopted
+	ID        string            `json:"resource_id,omitempty"`       // the id of what a resource is, where that is not its name: of things of several manifests with one name, and of former ones of one resource
+	Key       string            `json:"key,omitempty"`               // of resource-destroyed and resource-claimed: the Key of the Identity of the thing
+	Of        *Owner            `json:"of,omitempty"`                // of run-started, and of resource-destroyed, -forgotten, -moved and -claimed: the manifest
+	Took      *Taken            `json:"took,omitempty"`              // of events with Made: what another manifest had before
 	From      string            `json:"from,omitempty"`              // of resource-moved: the name before; of resource-adopted: the run that made it, if one did
 	Secret    *protected.Ref    `json:"outputs_protected,omitempty"` // of run-finished-successfully: the values of secret outputs
 	Abandoned bool              `json:"abandoned,omitempty"`         // the process died; written by the run named in NoticedBy
@@ -61,7 +65,7 @@ func RunTarget(workspace string, files []string) deploylog.Target {
 
 // EventNames are the names of the events of all runs.
 func EventNames() []string {
-	names := []string{EventRunAbandoned, EventResourceMoved, EventResourceForgotten, string(report.ResourceAdopted)}
+	names := []string{EventRunAbandoned, EventResourceMoved, EventResourceForgotten, EventResourceClaimed, string(report.ResourceAdopted)}
 	for _, t := range []deploylog.Target{"run/", "resource/", "action/"} {
 		names = append(names, t.Started(), t.Succeeded(), t.Failed(), lost(t))
 	}
@@ -117,11 +121,28 @@ func (r *Run) Record(ctx context.Context, e report.Event) error {
 		}
 		return appendEvent(ctx, r.o.Log, event, p)
 	}
-	if e.Kind == report.ResourceAdopted {
-		p.From = r.madeBefore(resource)
+	return r.recordOwned(ctx, event, p, e)
+}
+
+// recordOwned records an event of a manifest, whose resources are its own.
+func (r *Run) recordOwned(ctx context.Context, event deploylog.Event, p Data, e report.Event) error {
+	switch e.Kind {
+	case report.ResourceAdopted:
+		p.From = r.madeBefore(e)
+	case report.ResourceDestroyed, report.ResourceForgotten:
+		owner := r.o.Owner()
+		p.Of, p.Key = &owner, e.Key
+	default: // they say whose it is with what is made
 	}
-	if m := e.Made(); m != nil && e.Kind != report.ResourceResolved {
+	if m := e.Made(); m != nil && e.Kind != report.ResourceResolved && e.Kind != report.ResourceVerified {
 		return r.recordMade(ctx, event, p, m)
+	}
+	if e.Kind == report.ResourceDestroyed || e.Kind == report.ResourceForgotten {
+		names := []string{e.Resource}
+		if p.Took != nil {
+			names = append(names, p.Took.Name)
+		}
+		return r.changing(ctx, names, func() error { return appendEvent(ctx, r.o.Log, event, p) })
 	}
 	if err := appendEvent(ctx, r.o.Log, event, p); err != nil {
 		return err
@@ -129,17 +150,18 @@ func (r *Run) Record(ctx context.Context, e report.Event) error {
 	switch {
 	case e.Kind == report.RunStarted:
 		return r.recordMoves(ctx)
-	case e.Kind == report.ResourceDestroyed:
-		r.letGo(resource, nil)
 	case e.Made() != nil:
-		return r.takeOver(ctx, e)
+		return r.own(ctx, e, p)
 	}
 	return nil
 }
 
 // dataOf is what the log has of an event; secrets of it are protected before they are referred to.
 func (r *Run) dataOf(ctx context.Context, e report.Event) (p Data, err error) {
-	p = Data{Fields: encoding.FieldsOf(e), Details: e.Data, Resources: map[string]string{}}
+	p = Data{Fields: encoding.FieldsOf(e), Details: e.Data, Resources: map[string]string{}, ID: e.ID}
+	if e.Took != nil {
+		p.Took = &Taken{Of: ownerOf(e.Took.By), Name: e.Took.Name, ID: e.Took.ID}
+	}
 	for _, h := range e.Resources {
 		p.Resources[h.Name] = h.Type
 	}
@@ -149,7 +171,10 @@ func (r *Run) dataOf(ctx context.Context, e report.Event) (p Data, err error) {
 			used := r.o.Engines.Used(ctx)
 			p.Engine = &used
 		}
-		p.Request, p.Carries = r.o.Request, r.o.Carries
+		if p.Request, p.Carries = r.o.Request, r.o.Carries; r.o.Manifest != nil {
+			owner := r.o.Owner()
+			p.Of = &owner
+		}
 	case report.ResourceFinished:
 		if r.o.Revision == "" {
 			p.Meaning = r.o.Meaning(r.o.ID, e.Resource)

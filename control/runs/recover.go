@@ -161,7 +161,7 @@ func (r *Run) closeEntries(ctx context.Context, run string) error {
 			}
 			r.o.Notice(fmt.Sprintf("run %s, begun at %s, %s; its entries in the log are closed now", run, e.CreatedAt.Format(timeFormat), ending))
 		}
-		if err := appendOnce(ctx, r.o.Log, e, e.Target.Failed(), r.abandoned(u.unknownEnd(kind))); err != nil {
+		if err := appendOnce(ctx, r.o.Log, e, e.Target.Failed(), r.abandoned(e, u.unknownEnd(kind))); err != nil {
 			return err
 		}
 	}
@@ -204,8 +204,8 @@ func (u *Unfinished) unknownEnd(kind string) string {
 }
 
 // abandoned is the data of the end of something that a dead run began.
-func (r *Run) abandoned(reason string) Data {
-	return Data{Abandoned: true, NoticedBy: r.o.ID, Fields: encoding.Fields{Error: reason}}
+func (r *Run) abandoned(began deploylog.Event, reason string) Data {
+	return Data{Abandoned: true, NoticedBy: r.o.ID, Fields: encoding.Fields{Error: reason}, ID: DataOf(began).ID}
 }
 
 // clearResource settles what earlier runs left for a resource whose lock is held by
@@ -330,7 +330,7 @@ func (r *Run) waitForServing(ctx context.Context, on Containers, where, run, res
 	}
 	for _, e := range u.open {
 		if kind, of, _ := parts(e.Target); stopped != "" && kind == "action" && of == resource {
-			if err := appendOnce(ctx, r.o.Log, e, e.Target.Failed(), r.abandoned(stopped)); err != nil {
+			if err := appendOnce(ctx, r.o.Log, e, e.Target.Failed(), r.abandoned(e, stopped)); err != nil {
 				return err
 			}
 		}

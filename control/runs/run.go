@@ -19,6 +19,7 @@ import (
 	"github.com/deployster-go/deployster/engine"
 	"github.com/deployster-go/deployster/internal/protected"
 	"github.com/deployster-go/deployster/runner/invoke"
+	"github.com/deployster-go/deployster/runner/report"
 )
 
 // Containers is what a Run needs of an engine to deal with what dead runs left.
@@ -52,10 +53,12 @@ type Options struct {
 	// Manifest are the files of the manifest, sorted, of a run that records what it makes, so that it can be
 	// removed when the manifest no longer declares it; nil is one that does not, as of what is applied in places,
 	// but for instances that are found out in the run.
-	Manifest  []string
-	Workspace string              // where the manifest is
-	Machine   string              // tells this machine from others that have the log; "" is not known
-	Moved     func(string) string // the name of a resource by the one that it had before; may be nil
+	Manifest     []string
+	ManifestName string                        // that the manifest says it has; "" is none
+	Workspace    string                        // where the manifest is
+	Machine      string                        // tells this machine from others that have the log; "" is not known
+	Moved        func(string) string           // the name of a resource by the one that it had before; may be nil
+	Identify     func(Making) *report.Identity // of what former versions recorded; may be nil
 
 	Planned *Planned // that the run does, of which Read has looked; nil is none
 
@@ -115,7 +118,7 @@ func Begin(ctx context.Context, o Options) (*Run, error) {
 		return nil, err
 	}
 	if o.Manifest != nil {
-		if r.history, err = ReadHistory(ctx, o.Log); err != nil {
+		if r.history, err = ReadHistory(ctx, o.Log, o.Identify); err != nil {
 			r.End()
 			return nil, err
 		}

@@ -432,9 +432,9 @@ func TestWhoseAThingOfAnotherMachineIs(t *testing.T) {
 			r := must.Get(runs.Begin(t.Context(), o))(t)
 			defer r.End()
 			require.NoError(t, r.Record(t.Context(), makes("x", thing("x"))))
-			h := must.Get(runs.ReadHistory(context.Background(), log))(t)
+			h := must.Get(runs.ReadHistory(context.Background(), log, nil))(t)
 			o.Workspace, o.Machine = tc.workspace, tc.now
-			made, _ := h.Thing("x")
+			made := h.All()[0]
 			assert.Equal(t, tc.of, made.Of(o.Owner()))
 			assert.Equal(t, tc.here, made.Here(o.Owner()))
 			moves := h.Moves(o.Owner(), func(string) string { return "y" })
@@ -488,7 +488,7 @@ func TestThePastOfWhatIsToHaveAnotherName(t *testing.T) {
 	m := newMaker(t)
 	m.run(t, "m.yaml", nil, "", makes("a", thing("p")), report.Event{Kind: report.ResourceKept, Resource: "a", Attempt: 1, Keep: map[string]any{"id": "x"}, Protect: true})
 	h := m.history(t)
-	past := h.Moving(m.log, h.Moves(runs.Owner{Manifest: []string{"m.yaml"}, Workspace: m.dir}, to("a", "b")), runs.PastOf(runs.Options{Log: m.log, Protected: m.store}))
+	past := h.Moving(m.owner("m.yaml"), h.Moves(m.owner("m.yaml"), to("a", "b")), runs.PastOf(runs.Options{Log: m.log, Protected: m.store}))
 	for _, when := range []string{"before", "after"} {
 		p := m.past(t, past, "b")
 		assert.True(t, p.Identity == "a" && p.Kept["id"] == "x", "%s the log says so it has %+v", when, p)

@@ -110,7 +110,7 @@ func TestWhatAnOlderVersionMadeIsKnown(t *testing.T) {
 	m.step(t, deployed, false, &finished)
 	assert.Equal(t, "kept k", m.leftovers(t)[1])
 	memory := runs.Memory{Log: m.log, Protected: m.store}
-	must.Get(memory.Forget(context.Background(), "FORGET", "gone@h1", nil))(t)
+	must.Get(memory.Forget(context.Background(), "FORGET", "gone@h1", nil, nil))(t)
 	assert.Equal(t, []string{"kept k"}, m.leftovers(t))
 }
 

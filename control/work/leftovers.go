@@ -25,8 +25,9 @@ func (r *Run) recordsStep(s step.Step) {
 		r.Caller.Details[runs.DetailSteps] = runs.Steps(visit(s).Steps())
 	}
 	// Links are not followed: what is removed is removed by the path that it was made by.
-	r.Spec.Thing = func(m *manifest.Manifest, res *manifest.Resource, config map[string]any) string {
-		return shipped.Check{Manifest: m}.Key(res, config)
+	r.Spec.Thing = func(m *manifest.Manifest, res *manifest.Resource, config map[string]any) runner.Thing {
+		key, name, value := shipped.Check{Manifest: m}.Thing(res, config)
+		return runner.Thing{Key: key, Name: name, Value: value}
 	}
 }
 

@@ -6,52 +6,80 @@ import (
 	"slices"
 
 	"github.com/deployster-go/deployster/control/runs"
+	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/internal/shipped"
 	"github.com/deployster-go/deployster/manifest"
+	"github.com/deployster-go/deployster/runner"
 	"github.com/deployster-go/deployster/runner/report"
 )
 
 // Records has the run record what it makes, so that it can be removed when the manifest no longer
 // declares it.
 func (r *Run) Records() {
-	r.Control.Manifest, r.Control.Workspace, r.Control.Moved = r.files(), r.Workspace, r.Whole.Renamed
+	of := r.Owner()
+	r.Control.ManifestName, r.Control.Manifest, r.Control.Workspace, r.Control.Moved = of.Name, of.Manifest, of.Workspace, r.Whole.Renamed
+	r.Control.Identify = r.recordedIdentity
 }
 
-// files are those of the manifest, below the workspace: they are which manifest it is, whatever
-// their order.
-func (r *Run) files() []string {
-	files := make([]string, 0, len(r.Whole.Files))
-	for _, name := range r.Whole.Files {
-		files = append(files, r.Below(name))
+// Owner is the manifest as the log knows it: by its name, else by its files, whatever their order.
+func (in *Input) Owner() runs.Owner {
+	files := make([]string, 0, len(in.Whole.Files))
+	for _, name := range in.Whole.Files {
+		files = append(files, in.Below(name))
 	}
 	slices.Sort(files)
-	return files
+	return runs.Owner{Name: in.Whole.Name, Manifest: files, Workspace: in.Workspace}
 }
 
-// Recall finds out what runs of the manifest made that it no longer declares. With prune the run
-// removes that; only is what of it, by name, nil is all. A run that is removing destroys what the
-// manifest declares.
+// owner is Owner with the machine, also of a run that records nothing.
+func (r *Run) owner() runs.Owner {
+	of := r.Owner()
+	of.Machine, of.Shared = r.Control.Machine, deploylog.Shared(r.Control.Log)
+	return of
+}
+
+// Recall finds out what runs of the manifest made that it no longer declares, and what other manifests manage.
+// With prune the run removes the former; only is what of it, by name, nil is all. A run that is removing destroys
+// what the manifest declares.
 func (r *Run) Recall(ctx context.Context, removing, prune bool, only []string) error {
-	history, err := runs.ReadHistory(ctx, r.Control.Log)
+	history, err := runs.ReadHistory(ctx, r.Control.Log, r.recordedIdentity)
 	if err != nil {
 		return err
 	}
-	of := r.Control.Owner()
-	of.Manifest, of.Workspace = r.files(), r.Workspace // also of a run that records nothing
-	moves := history.Moves(of, r.Whole.Renamed)
-	r.Caller.Past = history.Moving(r.Control.Log, moves, r.Caller.Past)
+	if err := r.oneOfItsName(history); err != nil {
+		return err
+	}
+	of := r.owner()
+	r.Identify()
+	r.tellApart(history)
+	if r.Spec.Left, err = r.left(ctx, history, r.declarations()); err != nil {
+		return err
+	}
+	owned := r.Owned(history)
+	r.Caller.Past, r.Caller.Owners = owned.Past, owned
 	r.Spec.Prune = prune
-	r.Spec.Undeclared = history.Undeclared(of, func(name string) bool {
+	var former []report.Undeclared
+	for _, u := range history.Undeclared(of, func(name string) bool {
 		declared := r.Whole.Stands(name)
 		return declared != nil && (declared.Late == nil || declared.Name != name) // that was another resource of the name
-	})
+	}) {
+		if u.Deposed && r.Whole.Stands(u.Name) != nil {
+			former = append(former, u)
+		} else {
+			r.Spec.Undeclared = append(r.Spec.Undeclared, u)
+		}
+	}
 	if err := r.unmoved(history, prune); err != nil {
 		return err
 	}
 	// Which instances of late resources are declared is found out by the run.
 	instances := history.Undeclared(of, func(name string) bool { return !r.isInstance(name) })
+	instances = slices.DeleteFunc(instances, func(u report.Undeclared) bool { return u.Deposed })
 	r.Spec.Recalled = true
 	r.Spec.Instances = instances
+	if r.Spec.Deposed, err = r.openFormer(history, former); err != nil {
+		return err
+	}
 	if prune || removing {
 		if r.Spec.Instances, err = r.open(history, instances, only); err != nil {
 			return err
@@ -60,15 +88,49 @@ func (r *Run) Recall(ctx context.Context, removing, prune bool, only []string) e
 	if !prune {
 		return nil
 	}
-	r.Identify()
 	r.Spec.Undeclared, err = r.open(history, r.Spec.Undeclared, only)
 	return err
 }
 
+// Owned is what is known of the resources of the manifest, and of those of others.
+func (r *Run) Owned(history *runs.History) *runs.Owned {
+	of := r.owner()
+	memory := runs.Memory{Log: r.Control.Log, Protected: r.Control.Protected, Pasts: r.Control.Pasts}
+	owned := runs.NewOwned(history, of, r.Control.ID, memory, history.Moving(of, history.Moves(of, r.Whole.Renamed), r.Caller.Past))
+	owned.Declares = r.declarations().Declares
+	owned.Moved = func(resource string) (manifest, from string) {
+		if move := r.Whole.Taking(resource); move != nil {
+			return move.Manifest, move.From
+		}
+		return "", ""
+	}
+	return owned
+}
+
+func (r *Run) declarations() runs.Declarations {
+	return runs.Declarations{Log: r.Control.Log, Of: r.owner(), Sent: r.Control.Carries != nil}
+}
+
+// openFormer finds out what it takes to remove what resources were before they came to be another thing.
+// prevent_destroy is what is declared now, which was asked when they came to be that.
+func (r *Run) openFormer(history *runs.History, list []report.Undeclared) ([]report.Undeclared, error) {
+	opened, err := r.open(history, list, nil)
+	for i := range opened {
+		opened[i].PreventDestroy = false
+	}
+	return opened, err
+}
+
 // Identify has the run know what the types that ship manage of which there is one.
 func (r *Run) Identify() {
-	r.Spec.Thing = func(m *manifest.Manifest, res *manifest.Resource, config map[string]any) string {
-		return shipped.Check{Manifest: m, Here: !r.Info.Remote}.Key(res, config)
+	r.Spec.Thing = func(m *manifest.Manifest, res *manifest.Resource, config map[string]any) runner.Thing {
+		key, name, value := shipped.Check{Manifest: m, Here: !r.Info.Remote}.Thing(res, config)
+		return runner.Thing{Key: key, Name: name, Value: value}
+	}
+	if r.Info.Remote {
+		r.Spec.Where = r.Info.Address
+	} else if deploylog.Shared(r.Control.Log) {
+		r.Spec.Machine = r.Control.Machine
 	}
 }
 
@@ -78,7 +140,7 @@ func (r *Run) unmoved(history *runs.History, prune bool) error {
 	refused := &manifest.Error{}
 	for i, u := range r.Spec.Undeclared {
 		now := r.Whole.Renamed(u.Name)
-		taken, known := history.Thing(now)
+		taken, known := history.Thing(r.owner(), now)
 		if now == u.Name || !known {
 			continue
 		}
@@ -106,7 +168,7 @@ func (r *Run) RecallPlaced(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	r.Spec.Instances, err = r.open(history, history.All(), nil)
+	r.Spec.Instances, err = r.open(history, history.Undeclared(runs.Owner{}, func(string) bool { return false }), nil)
 	return err
 }
 
@@ -117,10 +179,11 @@ func (r *Run) open(history *runs.History, list []report.Undeclared, only []strin
 		if only != nil && !slices.Contains(only, u.Name) {
 			continue
 		}
-		thing, _ := history.Thing(u.Name)
+		thing, identity := history.Find(u), u.Identity
 		if u.Made, err = thing.Open(r.Control.Protected); err != nil {
 			return nil, fmt.Errorf("what run %s made as %s may have to be removed, and what it takes to remove it is not known any more: %w", u.Run, u.Name, err)
 		}
+		u.Identity = identity
 		if kin := r.Whole.Kin(u.Name); kin != nil {
 			u.PreventDestroy = kin.PreventDestroy // what is declared now says so of all its instances
 		}

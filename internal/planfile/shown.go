@@ -26,18 +26,19 @@ type undeclared struct {
 	Type string    `json:"type"`
 	Run  string    `json:"run"`
 	At   time.Time `json:"at"`
+	Of   string    `json:"of,omitempty"`
 }
 
 func rowsOf(all []report.Undeclared) (rows []undeclared) {
 	for _, u := range all {
-		rows = append(rows, undeclared{u.Name, u.Type, u.Run, u.At})
+		rows = append(rows, undeclared{u.Name, u.Type, u.Run, u.At, u.Of})
 	}
 	return rows
 }
 
 func undeclaredOf(rows []undeclared) (all []report.Undeclared) {
 	for _, u := range rows {
-		all = append(all, report.Undeclared{Name: u.Name, Run: u.Run, At: u.At, Made: report.Made{Type: u.Type}})
+		all = append(all, report.Undeclared{Name: u.Name, Run: u.Run, At: u.At, Of: u.Of, Made: report.Made{Type: u.Type}})
 	}
 	return all
 }

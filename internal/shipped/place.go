@@ -1,6 +1,7 @@
 package shipped
 
 import (
+	"cmp"
 	"maps"
 	"os"
 	"path/filepath"
@@ -18,6 +19,20 @@ func (c Check) Key(r *manifest.Resource, config map[string]any) string {
 	}
 	_, name := t.Identify(r.Name, config)
 	return c.key(t, r, name, config)
+}
+
+// Thing is what Key identifies, with what of the configuration says so: the property and its value.
+func (c Check) Thing(r *manifest.Resource, config map[string]any) (key, property, value string) {
+	key = c.Key(r, config)
+	if key == "" {
+		return "", "", ""
+	}
+	t, _ := typeOf(r.Type)
+	property, value = t.Identify(r.Name, config)
+	if text, ok := config[property].(string); ok {
+		value = text
+	}
+	return key, cmp.Or(property, "name"), value
 }
 
 // key is equal for two resources of a type that manage one thing: of that name, in that

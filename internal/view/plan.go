@@ -31,7 +31,7 @@ func Plan(w io.Writer, p *report.Plan, opts PlanOptions) error {
 	d := newDocument(opts)
 	var listed []report.ResourcePlan
 	for _, r := range p.Resources {
-		if opts.All || r.Status != report.Valid && r.Status != report.Absent {
+		if opts.All || r.Status != report.Valid && r.Status != report.Absent || r.Replaces != "" && r.Deposed == "" {
 			listed = append(listed, r)
 		}
 	}
@@ -146,7 +146,12 @@ func (d *document) resource(r report.ResourcePlan, name, typ int) {
 		mark, text = d.style.Yellow("–"), "skipped"
 	default: // not of a plan; shown by its name
 	}
-	if r.MadeBy != "" {
+	switch {
+	case r.Deposed != "":
+		text += ": " + clean(r.Replaces) + ", made by run " + clean(r.MadeBy) + ", is no longer what it manages"
+	case r.Replaces != "":
+		text += ", replaces what it was: " + clean(r.Replaces)
+	case r.MadeBy != "":
 		text += ": no longer declared, made by run " + clean(r.MadeBy)
 	}
 	d.line(fmt.Sprintf("  %s %s  %s  %s", mark, d.style.Bold(pad(shownName(r), name)), d.style.Dim(pad(typeText(r.Type), typ)), text))
@@ -194,7 +199,7 @@ func (d *document) undeclared(all []report.Undeclared, opts PlanOptions) {
 		shown = all[:mostUndeclared]
 	}
 	for _, u := range shown {
-		d.line(fmt.Sprintf("  %s %s  %s  no longer declared, %s: --prune removes it", d.style.Yellow("!"), d.style.Bold(clean(u.Name)), d.style.Dim(typeText(u.Type)), clean(u.Origin())))
+		d.line(fmt.Sprintf("  %s %s  %s  no longer declared, %s: %s", d.style.Yellow("!"), d.style.Bold(clean(u.Name)), d.style.Dim(typeText(u.Type)), clean(u.Origin()), clean(u.WayOut())))
 	}
 	if more := len(all) - len(shown); more > 0 {
 		d.line(fmt.Sprintf("  %s %d more are no longer declared", d.style.Yellow("!"), more))
@@ -233,11 +238,12 @@ type jsonUndeclared struct {
 	Type   string    `json:"type"`
 	MadeBy string    `json:"made_by"` // a run
 	MadeAt time.Time `json:"made_at"`
+	Of     string    `json:"of,omitempty"` // the manifest that made it, which is gone
 }
 
 func encodeUndeclared(all []report.Undeclared) (rows []jsonUndeclared) {
 	for _, u := range all {
-		rows = append(rows, jsonUndeclared{u.Name, u.Type, u.Run, u.At.UTC()})
+		rows = append(rows, jsonUndeclared{u.Name, u.Type, u.Run, u.At.UTC(), u.Of})
 	}
 	return rows
 }
@@ -258,8 +264,10 @@ type jsonResource struct {
 	Type      string            `json:"type"`
 	ImageID   string            `json:"image_id,omitempty"`
 	DependsOn []string          `json:"depends_on"`
-	Of        string            `json:"of,omitempty"`   // the resource that it is an instance of, where that was found out late
-	Late      bool              `json:"late,omitempty"` // of UNKNOWN: it stands for instances that are not known yet
+	Replaces  string            `json:"replaces,omitempty"` // which parts of its identity are others: what it was is removed; of that, what it is
+	Deposed   bool              `json:"deposed,omitempty"`  // it is what a resource was before, and removed
+	Of        string            `json:"of,omitempty"`       // the resource that it is an instance of, where that was found out late
+	Late      bool              `json:"late,omitempty"`     // of UNKNOWN: it stands for instances that are not known yet
 	Status    report.Status     `json:"status"`
 	After     []string          `json:"after,omitempty"`
 	Tentative report.Status     `json:"tentative,omitempty"` // of UNKNOWN: as things are now, before those are applied
@@ -307,7 +315,7 @@ func PlanJSON(w io.Writer, p *report.Plan) error {
 		}
 		row := jsonResource{
 			Name: r.Name, Type: r.Type, ImageID: r.ImageID, DependsOn: append([]string{}, r.DependsOn...), Of: r.Of, Late: r.Late, Status: r.Status,
-			After: r.After, Tentative: r.Tentative, ReadOnly: r.ReadOnly, Replace: r.Replace, MadeBy: r.MadeBy, Actions: r.Actions, Config: r.Config, State: r.State,
+			After: r.After, Tentative: r.Tentative, ReadOnly: r.ReadOnly, Replace: r.Replace, MadeBy: r.MadeBy, Replaces: r.Replaces, Deposed: r.Deposed != "", Actions: r.Actions, Config: r.Config, State: r.State,
 			Reason: encoding.ReasonOf(r.Reason, r.Error), Error: r.Error,
 		}
 		if r.Status == report.Stale || r.Tentative == report.Stale {

@@ -49,11 +49,11 @@ func managed(settling time.Duration) daemon.Managed[Config, dockercontainer.Insp
 				return strings.TrimPrefix(c.Name, "/"), c.Config.Labels
 			},
 		},
-		Schema: configSchema,
-		Named:  func(c Config) string { return c.Name },
-		Adopt:  func(c Config) bool { return c.Adopt },
-		Open:   func(j job) (*manager, error) { return open(j, settling) },
-		State:  (*manager).state,
+		Schema: configSchema, Replace: protocol.DestroyFirst, // both may publish one port
+		Named: func(c Config) string { return c.Name },
+		Adopt: func(c Config) bool { return c.Adopt },
+		Open:  func(j job) (*manager, error) { return open(j, settling) },
+		State: (*manager).state,
 		Actions: map[string]func(*manager, context.Context) error{
 			"create-container":   (*manager).replace,
 			"recreate-container": (*manager).replace,
@@ -168,7 +168,7 @@ func (d *drift) actions(name string, c *dockercontainer.InspectResponse, left bo
 		d.recreate = append(d.recreate, "an earlier replacement was interrupted")
 	}
 	if len(d.recreate) > 0 {
-		return []protocol.Action{protocol.Do("recreate-container",
+		return []protocol.Action{protocol.DoDestroy("recreate-container",
 			fmt.Sprintf("recreate container %s: %s", name, strings.Join(append(d.recreate, d.update...), ", ")))}
 	}
 	var actions []protocol.Action

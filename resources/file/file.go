@@ -68,9 +68,9 @@ func newType(plug string) protocol.Type[Config] {
 		}
 	}
 	return protocol.Type[Config]{
-		Plugs:        map[string]protocol.PlugRequest{"root": {ContainerPath: plugPath, Writable: true}},
+		Plugs:        map[string]protocol.PlugRequest{"root": {ContainerPath: plugPath, Writable: true, Holds: true}},
 		ConfigSchema: configSchema,
-		Removable:    true, AcceptsUnknown: true, Network: protocol.NetworkNone,
+		Removable:    true, AcceptsUnknown: true, Network: protocol.NetworkNone, Identity: []string{"path"}, Replace: protocol.CreateFirst,
 		State: func(_ context.Context, r protocol.Request[Config]) (protocol.StateOutput, error) {
 			c, unread, err := known(r)
 			if err != nil {
@@ -210,7 +210,7 @@ func (t *target) state(ensure protocol.Ensure) (protocol.StateOutput, error) {
 	case f == nil:
 		return t.planned(nil, want, protocol.Do("create-"+want, fmt.Sprintf("create %s %s with mode %s", want, t.path, octal(t.mode))))
 	case f.Kind != want:
-		return t.planned(f, want, protocol.Do("replace-with-"+want, fmt.Sprintf("replace the %s %s with a %s", f.Kind, t.path, want)))
+		return t.planned(f, want, protocol.DoDestroy("replace-with-"+want, fmt.Sprintf("replace the %s %s with a %s", f.Kind, t.path, want)))
 	case want == "file" && !t.unread && f.SHA256 != t.sha256() && *t.config.Content != f.summary():
 		return t.planned(f, want, protocol.Do("update-file", "update file "+t.path))
 	case t.hasMode && f.Mode != octal(t.mode):

@@ -56,7 +56,7 @@ var managed = daemon.Managed[Config, dockernet.Inspect, *manager]{
 		},
 		Mark: func(n *dockernet.Inspect) (string, map[string]string) { return n.Name, n.Labels },
 	},
-	Schema: configSchema, Named: func(c Config) string { return c.Name }, Adopt: func(c Config) bool { return c.Adopt }, Open: open, State: (*manager).state,
+	Schema: configSchema, Replace: protocol.DestroyFirst, Named: func(c Config) string { return c.Name }, Adopt: func(c Config) bool { return c.Adopt }, Open: open, State: (*manager).state,
 	Actions: map[string]func(*manager, context.Context) error{
 		"create-network":   (*manager).create,
 		"recreate-network": (*manager).recreate,
@@ -120,7 +120,7 @@ func (m *manager) state(ctx context.Context) (protocol.StateOutput, error) {
 	case n == nil && left == nil:
 		do = protocol.Do("create-network", "create network "+name)
 	case len(differs) > 0:
-		do = protocol.Do("recreate-network", fmt.Sprintf("recreate network %s: %s", name, strings.Join(differs, ", ")))
+		do = protocol.DoDestroy("recreate-network", fmt.Sprintf("recreate network %s: %s", name, strings.Join(differs, ", ")))
 	default:
 		return protocol.AnswerValid(found)
 	}

@@ -179,7 +179,7 @@ func (m manager) stale(res *resource, now found, c change) (protocol.StateOutput
 	case replaceKind:
 		what := changes(res.schema.Block, now.State, c.planned)
 		actions = append(actions,
-			protocol.Do(destroyKind, "destroy "+m.name+identity(now.State)+" to replace it: "+c.because),
+			protocol.DoDestroy(destroyKind, "destroy "+m.name+identity(now.State)+" to replace it: "+c.because),
 			protocol.Do(createKind, "create "+m.name+" in its place: "+what))
 	}
 	var stale any

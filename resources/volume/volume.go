@@ -52,7 +52,7 @@ var managed = daemon.Managed[Config, dockervolume.Volume, *manager]{
 		},
 		Mark: func(v *dockervolume.Volume) (string, map[string]string) { return v.Name, v.Labels },
 	},
-	Schema: configSchema, Named: func(c Config) string { return c.Name }, Adopt: func(c Config) bool { return c.Adopt }, Open: open, State: (*manager).state,
+	Schema: configSchema, Replace: protocol.CreateFirst, Named: func(c Config) string { return c.Name }, Adopt: func(c Config) bool { return c.Adopt }, Open: open, State: (*manager).state,
 	Actions: map[string]func(*manager, context.Context) error{
 		"create-volume":   (*manager).create,
 		"recreate-volume": (*manager).recreate,
@@ -108,7 +108,7 @@ func (m *manager) state(ctx context.Context) (protocol.StateOutput, error) {
 		return protocol.StateOutput{}, fmt.Errorf("volume %q is not as configured (%s), and changing it would delete its data; "+
 			"change the configuration, or set \"recreate: true\" to lose the data", name, strings.Join(differs, "; "))
 	}
-	return protocol.AnswerStale(describe(v), protocol.Do("recreate-volume",
+	return protocol.AnswerStale(describe(v), protocol.DoDestroy("recreate-volume",
 		fmt.Sprintf("delete volume %s with its data and make it anew: %s", name, strings.Join(differs, "; "))))
 }
 

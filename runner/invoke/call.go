@@ -115,7 +115,7 @@ func (v *Invoker) newCall(ctx context.Context, t *Target, c Call, input []byte) 
 			return nil, err
 		}
 	}
-	dir := filepath.Join(v.containers.Work, t.Name)
+	dir := filepath.Join(v.containers.Work, t.Name, t.Apart)
 	if t.calls == 0 && !v.containers.Forget {
 		if err := os.MkdirAll(dir, 0o700); err != nil {
 			return nil, fmt.Errorf("making a directory for %s: %w", t.Name, err)

@@ -91,6 +91,7 @@ func (c *Containers) StateDir() string { return filepath.Join(c.Workspace, engin
 // one goroutine at a time.
 type Target struct {
 	Name    string         // of the resource
+	Apart   string         // where the files of its calls are, apart from those of something else of its name; "" is nothing else
 	Type    string         // its image, as in the manifest
 	Timeout time.Duration  // of each call; 0 is DefaultTimeout
 	Image   engine.Image   // of the type

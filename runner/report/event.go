@@ -32,6 +32,9 @@ type Event struct {
 	Output   []string      // ActionFailed: its last lines
 
 	Thing     string            // of a resource that is no longer declared: which thing of that name it is (Same); "" is not known
+	ID        string            // of the thing within the log, where that is not its resource's name; for the Recorder only
+	Took      *Owned            // of what is made or VALID: another manifest had it, and this one has it from now on; for the Recorder only
+	Key       string            // ResourceDestroyed, ResourceResolved: see Identity; for the Recorder only
 	Removing  bool              // of a resource that an Apply removes since it is no longer declared
 	Keep      map[string]any    // ResourceKept: what is kept from now on, empty for nothing; for the Recorder only
 	Protect   bool              // ResourceKept: it may hold secrets
@@ -62,7 +65,7 @@ func (e Event) With(made *Made) Event {
 
 // Public returns the event without what is for the Recorder alone.
 func (e Event) Public() Event {
-	e.made, e.Outputs.secrets = nil, nil
+	e.made, e.Outputs.secrets, e.Took, e.ID, e.Key = nil, nil, nil, "", ""
 	return e
 }
 
@@ -98,6 +101,7 @@ const (
 	ResourceKept        EventKind = "resource-kept"      // what its type has kept of it is another; only recorded, never shown
 	ResourceAdopted     EventKind = "resource-adopted"   // what is there counts as made by a run of the manifest
 	ResourceDestroyed   EventKind = "resource-destroyed" // verified to be gone
+	ResourceForgotten   EventKind = "resource-forgotten" // it is another resource's by now
 	ResourceFinished    EventKind = "resource-finished-successfully"
 	ResourceFailed      EventKind = "resource-failed"
 	ResourceSkipped     EventKind = "resource-skipped"  // not tried: a dependency failed, or the run stopped

@@ -24,7 +24,8 @@ type Made struct {
 	Declared       manifest.Position
 	Removable      bool   // the type can remove it
 	Thing          string // identifies what it manages (Same, Differ); "" is not known, or not asked for
-	OneOfMany      bool   // an instance of a late resource, which may no longer have it when it is to be removed
+	Identity       Identity
+	OneOfMany      bool // an instance of a late resource, which may no longer have it when it is to be removed
 }
 
 // MadePlug is a plug as it was when a type was given it.
@@ -49,23 +50,39 @@ type Undeclared struct {
 	Run     string // that made it, or adopted it
 	At      time.Time
 	Unmoved string // the name that a move gives it, and that something else has; "" is none
-	Made           // without what it takes to remove it, where nothing is to be removed
+	Of      string // the manifest that made it, which is gone; "" is the one at hand
+	ID      string // identifies it within the log; "" is by its name
+
+	// Deposed says that the resource of its name is another thing by now, and that only this is to be removed.
+	Deposed bool
+	Made    // without what it takes to remove it, where nothing is to be removed
 }
 
 // Origin says who made it, and why it has no other name.
 func (u Undeclared) Origin() string {
 	text := "made by run " + u.Run
+	if u.Of != "" {
+		return text + " of " + u.Of + ", which is gone"
+	}
 	if u.Unmoved != "" {
 		text += fmt.Sprintf(" and not moved to %s, which there is already", u.Unmoved)
 	}
 	return text
 }
 
+// WayOut is how something that is no longer declared is removed.
+func (u Undeclared) WayOut() string {
+	if u.Of != "" {
+		return fmt.Sprintf(`"deployster destroy --orphans" removes it, and moved: [{from: %q, to: …}] has it here`, u.Of+"#"+u.Name)
+	}
+	return "--prune removes it"
+}
+
 // Bare is what is no longer declared without what it takes to remove it.
 func Bare(list []Undeclared) []Undeclared {
 	list = slices.Clone(list)
 	for i, u := range list {
-		list[i].Made = Made{Type: u.Type}
+		list[i].Made = Made{Type: u.Type, Identity: u.Identity}
 	}
 	return list
 }
@@ -83,8 +100,12 @@ func LeftoverText(list []Undeclared) string {
 	if more := len(list) - len(names); more > 0 {
 		text += fmt.Sprintf("; and %d more", more)
 	}
-	if len(list) == 1 {
-		return text + ", is no longer declared: --prune removes it"
+	ways := "--prune removes them"
+	if slices.ContainsFunc(list, func(u Undeclared) bool { return u.Of != "" }) {
+		ways = `see "deployster list --orphans"`
 	}
-	return text + ", are no longer declared: --prune removes them"
+	if len(list) == 1 {
+		return text + ", is no longer declared: " + list[0].WayOut()
+	}
+	return text + ", are no longer declared: " + ways
 }

@@ -35,7 +35,7 @@ func Node(name string, undeclared bool) string {
 }
 
 // Node tells it from the others of its plan.
-func (p *ResourcePlan) Node() string { return Node(p.Name, p.MadeBy != "") }
+func (p *ResourcePlan) Node() string { return Node(p.Name, p.MadeBy != "") + p.Deposed }
 
 // ResourcePlan is the plan for one resource.
 type ResourcePlan struct {
@@ -55,6 +55,8 @@ type ResourcePlan struct {
 	Reason    ReasonCode // Failed, Skipped: why
 	Error     string     // the same as a sentence
 	DoneBy    string     // of a plan that an apply is bound to: run that did all of this already, for the same plan; "" is none
+	Replaces  string     // what is removed since the resource is another thing by now: which parts of its identity changed, as people read it
+	Deposed   string     // tells what is removed from others of its name, of which the resource is another thing by now; "" is no such thing
 	MadeBy    string     // run that made what is removed because it is no longer declared; "" is declared
 
 	// What an Apply that is bound to the plan must find again (Spec.Bound).

@@ -22,6 +22,7 @@ const (
 	ReasonUnknown       ReasonCode = "configuration-unknown" // it needs the state of what is gone
 	ReasonNotRemovable  ReasonCode = "not-removable"         // its type cannot remove
 	ReasonPrevented     ReasonCode = "removal-prevented"     // the manifest says that nothing removes it
+	ReasonOwned         ReasonCode = "owned-elsewhere"       // another manifest, or another resource, manages the same
 	ReasonNotAsPlanned  ReasonCode = "not-as-planned"
 	ReasonReadOnly      ReasonCode = "read-only" // it would have to be changed
 	ReasonDeclined      ReasonCode = "declined"
@@ -61,6 +62,10 @@ func (s Skip) Error() string {
 		return "never applied, as far as the log knows; not asked whether it is there"
 	case ReasonNotTargeted:
 		return "not to be removed, only looked at"
+	case ReasonOwned:
+		return "another resource has it now, so it stays"
+	case ReasonNotRemovable:
+		return "its type cannot remove it: remove it by hand, then \"deployster state forget " + s.Resource + "\""
 	default:
 		return string(s.Code)
 	}

@@ -83,7 +83,7 @@ func run(ctx context.Context, a *app.App, o options) error {
 		return err
 	}
 	err = a.WithLog(ctx, func(log deploylog.Log, _ string) error {
-		return converse(ctx, a, o, newScope(in, recorded(a, log, o.files)))
+		return converse(ctx, a, o, newScope(in, recorded(a, log, in, o.files)))
 	})
 	if errors.Is(err, app.ErrNoLog) {
 		return converse(ctx, a, o, newScope(in, without(a, err)))
@@ -92,12 +92,16 @@ func run(ctx context.Context, a *app.App, o options) error {
 }
 
 // recorded are the sources of a workspace in whose log runs have recorded something.
-func recorded(a *app.App, log deploylog.Log, files []string) sources {
+func recorded(a *app.App, log deploylog.Log, in *work.Input, files []string) sources {
 	target := deploylog.Target("run/")
 	if len(files) > 0 {
 		target = runs.RunTarget(a.Workspace, files)
 	}
 	states := observed.States{Log: log, Work: filepath.Join(a.Workspace, engine.StateDir, "work")}
+	if len(files) > 0 {
+		of := in.Owner()
+		states.Of = &of
+	}
 	return sources{state: states.Last, note: note(a), outputs: func(ctx context.Context) (map[string]any, error) {
 		all, err := query.LastOutputs(ctx, log, target)
 		if err != nil {

@@ -82,14 +82,11 @@ func with(ctx context.Context, a *app.App, do func(context.Context, runs.Memory)
 }
 
 func show(ctx context.Context, a *app.App, m runs.Memory, resource string) error {
-	known, err := m.Recorded(ctx, resource)
+	known, err := m.Recorded(ctx, resource, "")
 	if err != nil {
 		return err
 	}
-	id, err := m.ID(ctx, resource)
-	if err != nil {
-		return err
-	}
+	id := known.ID
 	document := map[string]any{
 		"resource": resource, "id": id, "interrupted": known.Interrupted, "kept": known.Shown, "protected": known.Kept.Protected != nil,
 	}
@@ -112,14 +109,14 @@ func show(ctx context.Context, a *app.App, m runs.Memory, resource string) error
 }
 
 func forget(ctx context.Context, a *app.App, m runs.Memory, resource string) error {
-	forgotten, err := m.Forget(ctx, a.NewID(), resource, runs.Who())
+	forgotten, err := m.Forget(ctx, a.NewID(), resource, nil, runs.Who())
 	switch {
 	case errors.Is(err, deploylog.ErrLocked):
 		return fmt.Errorf("forgetting %s: a run works on it (%w): try again when that has ended", resource, err)
 	case err != nil:
 		return err
 	case forgotten == runs.Forgotten{}:
-		if _, err := m.Recorded(ctx, resource); err != nil {
+		if _, err := m.Recorded(ctx, resource, ""); err != nil {
 			return fmt.Errorf("forgetting %s: %w", resource, err)
 		}
 	}

@@ -17,6 +17,7 @@ import (
 type Managed[C, T, M any] struct {
 	Kind    Kind[T]
 	Schema  []byte
+	Replace protocol.ReplaceOrder
 	Named   func(C) string             // the name that a configuration gives its thing; "" is that of the resource
 	Adopt   func(C) bool               // reports whether the resource takes over what was made for others
 	Open    func(Job[C, T]) (M, error) // checks the configuration; asks the engine nothing
@@ -84,7 +85,8 @@ func (t Managed[C, T, M]) Type(socket string) protocol.Type[C] {
 		Plugs:        Plugs(),
 		ConfigSchema: t.Schema,
 		Removable:    true, AcceptsUnknown: true,
-		Network: protocol.NetworkNone, // the engine is behind a file
+		Network:  protocol.NetworkNone, // the engine is behind a file
+		Identity: []string{"name"}, Replace: t.Replace,
 		State: func(ctx context.Context, r protocol.Request[C]) (answer protocol.StateOutput, err error) {
 			if len(r.Unknown) > 0 {
 				return t.foresee(ctx, connect, r)

@@ -1,0 +1,306 @@
+package apply
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"github.com/deployster-go/deployster/control/reconcile/reconciletest"
+	"github.com/deployster-go/deployster/control/runs"
+	"github.com/deployster-go/deployster/control/work"
+	"github.com/deployster-go/deployster/deploylog"
+	"github.com/deployster-go/deployster/engine"
+	"github.com/deployster-go/deployster/engine/enginetest"
+	"github.com/deployster-go/deployster/manifest"
+	"github.com/deployster-go/deployster/protocol"
+	"github.com/deployster-go/deployster/runner"
+)
+
+// killable is a log of a process that is killed at one of its appends.
+type killable struct {
+	deploylog.Log
+	left int // appends until then
+	dead bool
+}
+
+var errKilled = errors.New("killed")
+
+func (k *killable) Append(ctx context.Context, events ...deploylog.Event) ([]deploylog.Event, error) {
+	if k.dead = k.dead || k.left <= 0; k.dead {
+		return nil, errKilled
+	}
+	k.left--
+	return k.Log.Append(ctx, events...)
+}
+
+func (k *killable) Read(ctx context.Context, f deploylog.Filter) iter.Seq2[deploylog.Event, error] {
+	return k.Log.Read(ctx, f)
+}
+
+// world is what two manifests manage in one workspace, by type and by what identifies it.
+type world struct {
+	dir     string
+	log     deploylog.Log
+	things  map[string]bool
+	marks   map[string]string // of disks: the id of the resource that made it
+	touched []string          // by actions of the run
+	runs    int
+	next    int
+}
+
+// thing is a type that says what identifies its things: the member path of a configuration, below a plug.
+func (w *world) thing(_ context.Context, call enginetest.Call) int {
+	return w.answer(call, `{"removable":true,"plugs":{"root":{"container_path":"/root","holds":true}},"identity":["path"],"state_action":{"args":["state"]}}`,
+		func(in protocol.ActionInput) string {
+			host, _, err := call.Host("/root")
+			if err != nil {
+				return ""
+			}
+			return fmt.Sprintf("thing %s/%v", filepath.Base(host), in.Config["path"])
+		})
+}
+
+// disk is a type that says nothing, and finds its disks by what it keeps.
+func (w *world) disk(_ context.Context, call enginetest.Call) int {
+	return w.answer(call, `{"removable":true,"keeps":true,"state_action":{"args":["state"]}}`, func(in protocol.ActionInput) string {
+		id, _ := in.Kept["id"].(string)
+		for disk, mark := range w.marks {
+			if id == "" && in.Interrupted && mark == in.ID && w.things[disk] {
+				id = disk
+			}
+		}
+		return id
+	})
+}
+
+// answer answers a question about what a configuration, or what is kept, identifies; "" is nothing yet.
+func (w *world) answer(call enginetest.Call, init string, which func(protocol.ActionInput) string) int {
+	if len(call.Args) == 0 {
+		fmt.Fprint(call.Stdout, init)
+		return 0
+	}
+	var in protocol.ActionInput
+	if text, err := io.ReadAll(call.Stdin); err != nil || json.Unmarshal(text, &in) != nil {
+		return 3
+	}
+	of := which(in)
+	there := w.things[of]
+	out := protocol.StateOutput{Status: protocol.Valid, State: map[string]any{}}
+	if there && strings.HasPrefix(of, "disk") {
+		out.Keep = map[string]any{"id": of}
+	}
+	switch action := call.Args[0]; {
+	case action == "create":
+		if of == "" {
+			w.next++
+			of = fmt.Sprintf("disk %d", w.next)
+			w.marks[of] = in.ID
+			fmt.Fprintf(call.Stdout, "{\"keep\":{\"id\":%q}}\n", of)
+		}
+		w.things[of] = true
+		w.touched = append(w.touched, of)
+		return 0
+	case action == "delete":
+		delete(w.things, of)
+		w.touched = append(w.touched, of)
+		return 0
+	case in.Ensure == protocol.Absent && there:
+		out = protocol.StateOutput{Status: protocol.Stale, StaleState: map[string]any{}, Actions: []protocol.Action{protocol.Do("delete", "")}}
+	case in.Ensure != protocol.Absent && !there:
+		out = protocol.StateOutput{Status: protocol.Stale, Actions: []protocol.Action{protocol.Do("create", "")}}
+	}
+	if json.NewEncoder(call.Stdout).Encode(out) != nil {
+		return 3
+	}
+	return 0
+}
+
+func newWorld(t *testing.T) *world {
+	w := &world{dir: t.TempDir(), log: reconciletest.InMemory(t)(), things: map[string]bool{}, marks: map[string]string{}}
+	for _, root := range []string{"one", "two"} {
+		require.NoError(t, os.Mkdir(filepath.Join(w.dir, root), 0o700))
+	}
+	return w
+}
+
+// declared is what a manifest declares: by name, the path of a thing, or nothing for a disk.
+type declared struct {
+	root      string
+	resources map[string]string
+	moved     map[string]string // by name, from what of another manifest
+}
+
+func (d declared) text() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "plugs: {root: {path: %s}}\nresources:\n", d.root)
+	for _, name := range slices.Sorted(maps.Keys(d.resources)) {
+		if path := d.resources[name]; path == "" {
+			fmt.Fprintf(&b, "  %s: {type: disk}\n", name)
+		} else {
+			fmt.Fprintf(&b, "  %s: {type: thing, config: {path: %s}}\n", name, path)
+		}
+	}
+	if len(d.resources) == 0 {
+		b.WriteString("  {}\n")
+	}
+	if len(d.moved) > 0 {
+		b.WriteString("moved:\n")
+	}
+	for _, name := range slices.Sorted(maps.Keys(d.moved)) {
+		fmt.Fprintf(&b, "  - {from: %q, to: %s}\n", d.moved[name], name)
+	}
+	return b.String()
+}
+
+// identities are those of the things that it declares; those of disks only the log knows.
+func (d declared) identities() (all []string) {
+	for _, path := range d.resources {
+		if path != "" {
+			all = append(all, fmt.Sprintf("thing %s/%s", d.root, path))
+		}
+	}
+	return all
+}
+
+// run carries out a run of the manifest in a file; left is after how many appends its process is killed.
+func (w *world) run(t require.TestingT, file string, removing, prune bool, left int) error {
+	w.runs++
+	w.touched = nil
+	log := &killable{Log: w.log, left: left}
+	fake := &enginetest.Fake{Images: map[string]enginetest.FakeImage{
+		"thing": {Program: w.thing, Entrypoint: []string{"/type"}}, "disk": {Program: w.disk, Entrypoint: []string{"/type"}},
+	}}
+	info, err := fake.Info(context.Background())
+	require.NoError(t, err)
+	c := &work.Config{Inputs: work.Inputs{Workspace: w.dir, Now: time.Now}, Log: log, Parallelism: 1, Pull: engine.PullMissing, Notice: func(string) {}}
+	text, err := os.ReadFile(filepath.Join(w.dir, file))
+	require.NoError(t, err)
+	in, err := c.Load([]manifest.Source{{Name: filepath.Join(w.dir, file), Data: text}}, work.LoadOptions{Removing: removing})
+	require.NoError(t, err, "%s", text)
+	r := Prepare(c, in, &work.Connection{Engine: fake, Info: info, Images: fake}, Order{Command: "apply", Files: []string{filepath.Join(w.dir, file)}, Removing: removing, Prune: prune})
+	err = r.Execute(context.Background(), runner.ConfirmNo, false, func(*runner.Runner) error { return nil })
+	if log.dead {
+		return errKilled
+	}
+	return err
+}
+
+// listed is what runs are known to have made: of what a type says what it is, what identifies it.
+func (w *world) listed(t require.TestingT) (all map[string]int) {
+	h, err := runs.ReadHistory(context.Background(), w.log, nil)
+	require.NoError(t, err)
+	all = map[string]int{}
+	for _, thing := range h.All() {
+		if thing.Type == "thing" {
+			all[fmt.Sprintf("thing %s/%s", filepath.Base(thing.Identity.Parts["plug root"]), thing.Identity.Parts["path"])]++
+			continue
+		}
+		past, err := runs.Memory{Log: w.log}.PastOf(context.Background(), thing.Name, thing.ID, true)
+		require.NoError(t, err)
+		id, _ := past.Kept["id"].(string)
+		all[id]++
+	}
+	return all
+}
+
+// Whatever is edited, renamed, moved, applied, pruned, destroyed and killed, of two manifests over one world: it
+// holds what is declared and what is listed, each once, and nothing that the other manifest declares was touched.
+func TestTheWorldHoldsWhatIsDeclaredAndListed(t *testing.T) { //nolint:gocyclo // the steps of a story, each beside what must hold
+	paths := []string{"", "p", "q", "r"}
+	rapid.Check(t, func(rt *rapid.T) {
+		w := newWorld(t)
+		files := []string{"a.yaml", "b.yaml"}
+		manifests := []declared{{root: "one"}, {root: "one"}}
+		applied := []bool{false, false} // what the file declares is what was applied, wholly
+		write := func(i int) {
+			require.NoError(rt, os.WriteFile(filepath.Join(w.dir, files[i]), []byte(manifests[i].text()), 0o600))
+		}
+		write(0)
+		write(1)
+		for range rapid.IntRange(1, 14).Draw(rt, "steps") {
+			i := rapid.IntRange(0, 1).Draw(rt, "manifest")
+			other := 1 - i
+			left := 1 << 30
+			if rapid.IntRange(0, 4).Draw(rt, "killed") == 0 {
+				left = rapid.IntRange(0, 30).Draw(rt, "after")
+			}
+			prune, removing := rapid.Bool().Draw(rt, "prune"), false
+			switch rapid.SampledFrom([]string{"edit", "edit", "rename", "move", "apply", "apply", "apply", "destroy"}).Draw(rt, "step") {
+			case "edit":
+				d := declared{root: rapid.SampledFrom([]string{"one", "two"}).Draw(rt, "root"), resources: map[string]string{}}
+				for _, path := range rapid.SliceOfNDistinct(rapid.SampledFrom(paths), 0, 3, rapid.ID).Draw(rt, "paths") {
+					d.resources[rapid.SampledFrom([]string{"x", "y", "z"}).Draw(rt, "name")] = path
+				}
+				manifests[i], applied[i] = d, false
+				write(i)
+				continue
+			case "rename":
+				require.NoError(rt, os.Remove(filepath.Join(w.dir, files[i])))
+				files[i] = fmt.Sprintf("m%d.yaml", w.runs*10+i)
+				write(i)
+				applied[i] = false
+				continue
+			case "move": // from the other, which no longer declares it
+				names := slices.Sorted(maps.Keys(manifests[other].resources))
+				if len(names) == 0 || !applied[other] {
+					continue
+				}
+				name := rapid.SampledFrom(names).Draw(rt, "moved")
+				mine := declared{root: manifests[other].root, resources: map[string]string{"moved": manifests[other].resources[name]}, moved: map[string]string{"moved": files[other] + "#" + name}}
+				rest := maps.Clone(manifests[other].resources)
+				delete(rest, name)
+				manifests[i], manifests[other].resources = mine, rest
+				applied = []bool{false, false}
+				write(i)
+				write(other)
+				continue
+			case "apply":
+			case "destroy":
+				removing = true
+			}
+			before := maps.Clone(w.things)
+			err := w.run(rt, files[i], removing, prune, left)
+			listed := w.listed(rt)
+			theirs := manifests[other].identities()
+			for _, touched := range w.touched {
+				if slices.Contains(theirs, touched) && applied[other] {
+					rt.Fatalf("%s is touched, which %s declares", touched, files[other])
+				}
+			}
+			unnamed := listed[""] // disks of which a killed run has not kept the id yet: they are found by their marks
+			for thing := range w.things {
+				if listed[thing] == 0 && strings.HasPrefix(thing, "disk") {
+					unnamed--
+					continue
+				}
+				require.Positive(rt, listed[thing], "%s is there and not listed: %v, %v", thing, listed, err)
+			}
+			require.GreaterOrEqual(rt, unnamed, 0, "of %v, listed are %v", w.things, listed)
+			for thing, times := range listed {
+				require.True(rt, times == 1 || thing == "", "%s is listed %d times", thing, times)
+			}
+			if applied[i] = err == nil && !removing; err != nil {
+				continue
+			}
+			for _, mine := range manifests[i].identities() {
+				require.Equal(rt, !removing, w.things[mine], "%s, of which there was %v", mine, before)
+			}
+			for thing := range listed {
+				require.True(rt, w.things[thing] || !applied[other], "%s is listed, and is not there", thing)
+			}
+		}
+	})
+}

@@ -1,0 +1,170 @@
+package runs
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"sync"
+
+	"github.com/deployster-go/deployster/internal/protected"
+	"github.com/deployster-go/deployster/runner"
+	"github.com/deployster-go/deployster/runner/report"
+)
+
+// Owned is what the log knows of the resources of one manifest, and of what others manage, while a run is at
+// work. It reads what is new with each question, and is safe for concurrent use.
+type Owned struct {
+	Of     Owner
+	Run    string // that asks
+	Memory Memory // of the log
+	Places runner.PastFunc
+
+	Moved    func(resource string) (manifest, from string)     // where a resource was made by another manifest, as this one says; may be nil
+	Declares func(ctx context.Context, t *Thing) (bool, error) // whether the manifest of a thing still declares it
+
+	mu      sync.Mutex
+	history *History
+}
+
+// NewOwned returns what a history says. past is the past of resources by their names.
+func NewOwned(h *History, of Owner, run string, m Memory, past runner.PastFunc) *Owned {
+	return &Owned{Of: of, Run: run, Memory: m, Places: past, history: h}
+}
+
+// Past implements runner.PastFunc.
+func (o *Owned) Past(ctx context.Context, resource string, keeps bool) (p runner.Past, err error) {
+	t, id, err := o.thing(ctx, resource)
+	if err != nil {
+		return p, err
+	}
+	if id == "" {
+		p, err = o.Places(ctx, resource, keeps)
+	} else {
+		p, err = o.Memory.PastOf(ctx, resource, id, keeps)
+	}
+	if t != nil {
+		u := t.Undeclared()
+		p.Made, p.Open = &u, func() (report.Made, error) { return t.Open(o.Memory.Protected) }
+	}
+	return p, err
+}
+
+// thing is what is known of a resource of the manifest, nil where nothing is, and the id that it has, or is to
+// have; "" is its name.
+func (o *Owned) thing(ctx context.Context, resource string) (*Thing, string, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if err := o.history.Update(ctx); err != nil {
+		return nil, "", err
+	}
+	if t, made := o.history.Thing(o.Of, resource); made {
+		return t, t.ID, nil
+	}
+	if !o.history.Called(o.Of, resource) {
+		return nil, resource + "#" + o.Run, nil
+	}
+	return nil, "", nil
+}
+
+// Other implements runner.Owners.
+func (o *Owned) Other(ctx context.Context, key string) (*report.Owned, error) {
+	others, err := o.others(ctx, key)
+	if err != nil || len(others) == 0 {
+		return nil, err
+	}
+	return o.told(ctx, others[0])
+}
+
+func (o *Owned) others(ctx context.Context, key string) ([]*Thing, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if err := o.history.Update(ctx); err != nil {
+		return nil, err
+	}
+	return o.history.Others(o.Of, key), nil
+}
+
+// Ours implements runner.Owners.
+func (o *Owned) Ours(ctx context.Context, key string) (ours []*report.Owned, err error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if err := o.history.Update(ctx); err != nil {
+		return nil, err
+	}
+	for _, t := range slices.Backward(o.history.keys[key]) {
+		if t.Of(o.Of) && !t.Claimed {
+			ours = append(ours, &report.Owned{Undeclared: t.Undeclared(), By: t.Owner().owned()})
+		}
+	}
+	return ours, nil
+}
+
+// told is a thing of another manifest in the form of the runner.
+func (o *Owned) told(ctx context.Context, t *Thing) (*report.Owned, error) {
+	declares, err := o.Declares(ctx, t)
+	if err != nil {
+		return nil, fmt.Errorf("finding out whether %s still declares %s: %w", t.Owner(), t.Name, err)
+	}
+	return &report.Owned{Undeclared: t.Undeclared(), By: t.Owner().owned(), Declares: declares && !t.Deposed, Claimed: t.Claimed}, nil
+}
+
+// Takes implements runner.Owners.
+func (o *Owned) Takes(ctx context.Context, resource string, now *report.Made) (*report.Owned, error) {
+	manifest, from := "", ""
+	if o.Moved != nil {
+		manifest, from = o.Moved(resource)
+	}
+	o.mu.Lock()
+	err := o.history.Update(ctx)
+	named := slices.Clone(o.history.things[resource])
+	moved := slices.Clone(o.history.things[from])
+	o.mu.Unlock()
+	if err != nil {
+		return nil, err
+	}
+	for _, t := range slices.Backward(moved) {
+		if owner := t.Owner(); manifest != "" && !t.Deposed && !t.Of(o.Of) && (owner.Name == manifest || slices.Equal(owner.Manifest, []string{manifest})) {
+			return &report.Owned{Undeclared: t.Undeclared(), By: owner.owned(), Open: func() (report.Made, error) { return t.Open(o.Memory.Protected) }}, nil
+		}
+	}
+	for _, t := range slices.Backward(named) {
+		if t.Deposed || t.Claimed || t.Of(o.Of) || t.key() != "" || !alike(t, now, o.Memory.Protected) {
+			continue
+		}
+		if other, err := o.told(ctx, t); err != nil || !other.Declares {
+			return other, err
+		}
+	}
+	return nil, nil
+}
+
+// alike reports whether something was made just as it is declared now.
+func alike(t *Thing, now *report.Made, store *protected.Store) bool {
+	if now == nil || t.Type != now.Type {
+		return false
+	}
+	was, err := t.Open(store)
+	if err != nil {
+		return false
+	}
+	a, failed := json.Marshal(was.Config)
+	b, broken := json.Marshal(now.Config)
+	return failed == nil && broken == nil && bytes.Equal(a, b) && slices.EqualFunc(was.Plugs, now.Plugs, func(a, b report.MadePlug) bool { return a.Name == b.Name && a.Path == b.Path })
+}
+
+// PastOf implements runner.Owners.
+func (o *Owned) PastOf(ctx context.Context, u report.Undeclared, keeps bool) (runner.Past, error) {
+	return o.Memory.PastOf(ctx, u.Name, u.ID, keeps)
+}
+
+// Find returns the thing that something undeclared is; nil is none.
+func (h *History) Find(u report.Undeclared) *Thing {
+	for _, t := range h.things[u.Name] {
+		if t.ID == u.ID && t.Run == u.Run && t.Deposed == u.Deposed && t.key() == u.Identity.Key {
+			return t
+		}
+	}
+	return nil
+}

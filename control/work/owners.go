@@ -1,0 +1,133 @@
+package work
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/deployster-go/deployster/control/runs"
+	"github.com/deployster-go/deployster/internal/shipped"
+	"github.com/deployster-go/deployster/manifest"
+	"github.com/deployster-go/deployster/runner"
+	"github.com/deployster-go/deployster/runner/report"
+	"github.com/deployster-go/deployster/runner/taken"
+)
+
+// recordedIdentity finds out the identity of what a former version recorded without one.
+func (r *Run) recordedIdentity(m runs.Making) *report.Identity {
+	id := &report.Identity{Parts: map[string]string{"type": taken.Image(m.Type)}}
+	res := &manifest.Resource{Type: m.Type}
+	var plugs []*manifest.Plug
+	for _, p := range m.Plugs {
+		plugs = append(plugs, &manifest.Plug{Name: p.Name, Path: p.Path, ReadOnly: p.ReadOnly})
+		id.Parts["plug "+p.Name] = p.Path
+	}
+	var config map[string]any
+	if json.Unmarshal(m.Config, &config) != nil {
+		return id // it is in a protected document
+	}
+	res.Config = config
+	key, name, value := shipped.Check{Manifest: manifest.Recorded(res, plugs), Here: !r.Info.Remote}.Thing(res, config)
+	if key != "" {
+		id.Parts[name], id.Key = value, runner.IdentityKey(r.Spec.Where, r.Spec.Machine, m.Type, key)
+	}
+	return id
+}
+
+// oneOfItsName refuses a manifest whose name another one has that is there, too.
+func (r *Run) oneOfItsName(history *runs.History) error {
+	name, files := r.Whole.Name, r.owner().Manifest
+	if name == "" {
+		return nil
+	}
+	others := map[string]bool{}
+	for _, t := range history.All() {
+		if t.ManifestName != name || t.Workspace != r.Workspace || r.owner().SharesFiles(t.Owner()) {
+			continue
+		}
+		for _, file := range t.Manifest {
+			if named(filepath.Join(r.Workspace, file)) == name {
+				others[file] = true
+			}
+		}
+	}
+	if len(others) == 0 {
+		return nil
+	}
+	other := slices.Sorted(maps.Keys(others))[0]
+	return &manifest.Error{Problems: []manifest.Problem{{
+		Position: manifest.Position{File: files[0]}, Path: "name",
+		Message: fmt.Sprintf("%s has the name %s, too, so that each would remove what the other made: give one of them another name", other, name),
+	}}}
+}
+
+// named is the name that a file says its manifest has; "" is none.
+func named(file string) string {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return ""
+	}
+	var written struct {
+		Name string `yaml:"name"`
+	}
+	if yaml.Unmarshal(text, &written) != nil {
+		return ""
+	}
+	return written.Name
+}
+
+// left is what a manifest made that is gone, and that may have become this one: this one declares something by the
+// name and of the type of something that it made. Nobody declares the rest of that.
+func (r *Run) left(ctx context.Context, history *runs.History, declared runs.Declarations) (left []report.Undeclared, err error) {
+	of := r.owner()
+	made := map[string][]*runs.Thing{} // by manifest
+	became := map[string]bool{}
+	for _, t := range history.All() {
+		if t.Of(of) || t.Workspace != of.Workspace || len(t.Manifest) == 0 || t.Owner().SharesFiles(of) {
+			continue
+		}
+		name := t.Owner().String()
+		made[name] = append(made[name], t)
+		if now := r.Whole.Stands(t.Name); now != nil && taken.Image(now.Type) == taken.Image(t.Type) && !t.Deposed {
+			became[name] = true
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(became)) {
+		if !declared.Gone(made[name][0]) {
+			continue
+		}
+		for _, t := range made[name] {
+			if r.Whole.Stands(t.Name) == nil || t.Deposed {
+				u := t.Undeclared()
+				u.Of = name
+				left = append(left, u)
+			}
+		}
+	}
+	return left, ctx.Err()
+}
+
+// tellApart notes which things of one name are told apart that a former version took for one.
+func (r *Run) tellApart(history *runs.History) {
+	for _, name := range history.Names() {
+		if r.Whole.Stands(name) == nil {
+			continue
+		}
+		var who []string
+		for _, t := range history.Named(name) {
+			if t.Legacy {
+				who = append(who, fmt.Sprintf("what run %s of %s made (%s)", t.Run, t.Owner(), t.Identity.Text()))
+			}
+		}
+		if len(who) > 1 {
+			r.Control.Notice(fmt.Sprintf("%s: %s are told apart from now on; a former version knew only the last", name, strings.Join(who, " and ")))
+		}
+	}
+}

@@ -1,0 +1,460 @@
+package runner
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/deployster-go/deployster/manifest"
+	"github.com/deployster-go/deployster/protocol"
+	"github.com/deployster-go/deployster/runner/failure"
+	"github.com/deployster-go/deployster/runner/invoke"
+	"github.com/deployster-go/deployster/runner/report"
+	"github.com/deployster-go/deployster/runner/taken"
+)
+
+// Thing is what a resource manages of which there is one in the world.
+type Thing struct {
+	Key   string // equal for two that manage one thing; "" is not known
+	Name  string // of the part of its identity that its configuration says, such as "path"
+	Value string
+}
+
+// Owners know what other manifests manage.
+type Owners interface {
+	// Other returns what another manifest has that is of the key; nil is nothing.
+	Other(ctx context.Context, key string) (*report.Owned, error)
+
+	// Takes returns what a resource has from now on that another manifest made: that of which the manifest
+	// says so, and what was made just so, under the name, by a manifest that no longer declares it; nil is
+	// nothing. now is what the resource is to be.
+	Takes(ctx context.Context, resource string, now *report.Made) (*report.Owned, error)
+
+	// Ours returns what runs of this manifest made that is of the key.
+	Ours(ctx context.Context, key string) ([]*report.Owned, error)
+
+	// PastOf returns the past of something that runs made.
+	PastOf(ctx context.Context, u report.Undeclared, keeps bool) (Past, error)
+}
+
+// identify finds out what identifies the thing that a resource manages: its type, the engine and the plugs where
+// it is, and what its type says in its answer to init or to state; answered is the latter, nil where it was not
+// asked. A plug that the type only reads, such as one with credentials, is not where it is.
+func (r *Runner) identify(res *resource, answered map[string]any) report.Identity {
+	engine := r.spec.Where
+	if engine == "" {
+		engine = "this machine"
+	}
+	id := report.Identity{Parts: map[string]string{"type": taken.Image(res.Type), "engine": engine}}
+	for _, name := range slices.Sorted(maps.Keys(res.init.Plugs)) {
+		if p := res.Plug(res.manifest, name); p != nil && res.init.Plugs[name].Writable && p.Allows(res.Name, res.Type) {
+			id.Parts["plug "+name] = r.real(p.Path)
+		}
+	}
+	if r.spec.Thing != nil {
+		if thing := r.spec.Thing(res.manifest, res.Resource, res.config); thing.Key != "" {
+			id.Parts[thing.Name] = thing.Value
+			id.Key = IdentityKey(r.spec.Where, r.spec.Machine, res.Type, thing.Key)
+			return id
+		}
+	}
+	named := map[string]any{}
+	for _, member := range res.init.Identity {
+		value, known := memberOf(res.config, member)
+		if !known {
+			return id
+		}
+		named[member] = value
+		id.Parts[member] = r.partText(res, member, value)
+	}
+	switch {
+	case len(answered) > 0: // which the world gave, and which says nothing of the plugs by which it was reached
+		id.Key = hashed(taken.Image(res.Type), answered)
+	case len(named) > 0:
+		id.Key = hashed(r.spec.Machine, id.Parts, named)
+	}
+	return id
+}
+
+// IdentityKey is the Key of the identity of what Spec.Thing knows: where is Spec.Where, and machine Spec.Machine.
+func IdentityKey(where, machine, ref, key string) string {
+	return hashed(where, machine, taken.Image(ref), key)
+}
+
+// partText is a part of an identity for people. What may be secret is a hash.
+func (r *Runner) partText(res *resource, member string, value any) string {
+	text, ok := value.(string)
+	if !ok {
+		encoded, err := json.Marshal(value)
+		if err != nil {
+			return fmt.Sprint(value)
+		}
+		text = string(encoded)
+	}
+	if res.target.Secret.Cover(strings.Split(member, ".")) || r.secrets.Mask(text) != text {
+		return "sha256:" + hashed(text)[:12]
+	}
+	return text
+}
+
+// memberOf is a member of a configuration, which may be in a member of it.
+func memberOf(config map[string]any, member string) (any, bool) {
+	var at any = config
+	for _, name := range strings.Split(member, ".") {
+		object, ok := at.(map[string]any)
+		if !ok {
+			return nil, false
+		}
+		if at, ok = object[name]; !ok {
+			return nil, false
+		}
+	}
+	return at, true
+}
+
+func hashed(parts ...any) string {
+	text, err := json.Marshal(parts) // members are in order
+	if err != nil {
+		text = fmt.Append(nil, parts...)
+	}
+	sum := sha256.Sum256(text)
+	return hex.EncodeToString(sum[:])
+}
+
+// real is a path without links, where this machine sees it.
+func (r *Runner) real(path string) string {
+	if r.containers.Remote {
+		return path
+	}
+	if real, err := filepath.EvalSymlinks(path); err == nil {
+		return real
+	}
+	return path
+}
+
+// own finds out whether a resource is still what it was, and whether another manifest manages that. It comes
+// after the past is known, and before its type is asked.
+func (r *Runner) own(ctx context.Context, res *resource) error {
+	res.deposes, res.replaced, res.took = nil, "", nil
+	res.identity = r.identify(res, nil)
+	if res.ReadOnly || res.undeclared != nil || r.caller.Owners == nil {
+		return nil
+	}
+	made := res.past.Made // by a run of this manifest
+	if err := r.take(ctx, res); err != nil {
+		return err
+	}
+	was, open := made, res.recalled.Open
+	if res.took != nil && made == nil {
+		was, open = &res.took.Undeclared, res.took.Open
+	}
+	if was == nil {
+		return nil
+	}
+	changed := was.Identity.Differs(res.identity)
+	if len(changed) == 0 || r.movedAlong(res, was, changed) {
+		return nil
+	}
+	return r.depose(res, was, open)
+}
+
+// depose has what runs made of a resource be removed, as that is another thing by now.
+func (r *Runner) depose(res *resource, was *report.Undeclared, open func() (report.Made, error)) error {
+	res.replaced = was.Identity.DiffersText(res.identity)
+	if res.PreventDestroy {
+		return r.prevented(res, "it would be another thing ("+res.replaced+"), and what run "+was.Run+" made would be removed")
+	}
+	if open == nil {
+		return nil
+	}
+	made, err := open()
+	if err != nil {
+		return fmt.Errorf("it is another thing now (%s), and what it takes to remove what run %s made is not known any more: %w; remove that by hand, then \"deployster state forget %s\"",
+			res.replaced, was.Run, err, res.Name)
+	}
+	old := *was
+	old.Made, old.Deposed = made, true
+	old.Identity, old.PreventDestroy = was.Identity, false // what is declared now says so
+	res.deposes = &old
+	if res.took == nil || res.took.ID == was.ID && res.took.Run == was.Run {
+		res.past, res.took = Past{ID: r.newID(res)}, nil
+	}
+	return nil
+}
+
+// take finds out whether another manifest manages what a resource is. One that still declares it keeps it.
+func (r *Runner) take(ctx context.Context, res *resource) error {
+	if res.past.Made == nil {
+		other, err := r.caller.Owners.Takes(ctx, res.Name, r.made(res))
+		if err != nil {
+			return err
+		}
+		if other != nil {
+			return r.takeOver(ctx, res, other)
+		}
+	}
+	if key := res.identity.Key; key != "" && (res.past.Made == nil || res.past.Made.Identity.Key != key) {
+		ours, err := r.caller.Owners.Ours(ctx, key)
+		if err != nil {
+			return err
+		}
+		for _, other := range ours {
+			if other.Deposed || r.becomesAnother(other.Name, key) {
+				return r.takeOver(ctx, res, other)
+			}
+		}
+	}
+	return r.takeOfKey(ctx, res)
+}
+
+// becomesAnother reports whether it is known that a resource, which may be visited now, is something else than what
+// the key identifies.
+func (r *Runner) becomesAnother(name, key string) bool {
+	res := r.byNode[name]
+	return res != nil && res.Late == nil && res.final && !res.ReadOnly && r.identify(res, nil).Key != key
+}
+
+// takeOfKey is take by what identifies a thing, wherever it is declared.
+func (r *Runner) takeOfKey(ctx context.Context, res *resource) error {
+	if res.identity.Key == "" {
+		return nil
+	}
+	other, err := r.caller.Owners.Other(ctx, res.identity.Key)
+	switch {
+	case err != nil || other == nil:
+		return err
+	case other.Declares:
+		return r.ownedElsewhere(res, other)
+	case other.Claimed:
+		return nil // nobody made it
+	}
+	return r.takeOver(ctx, res, other)
+}
+
+// takeOver has a resource be what another manifest had.
+func (r *Runner) takeOver(ctx context.Context, res *resource, other *report.Owned) error {
+	past, err := r.caller.Owners.PastOf(ctx, other.Undeclared, res.init.Keeps)
+	if err != nil {
+		return err
+	}
+	if past.ID = other.ID; past.ID == "" && other.Name != res.Name {
+		past.ID = past.Identity // what it is marked with
+	}
+	res.past, res.took = past, other
+	r.learnKept(res, past.Kept)
+	return nil
+}
+
+// answered takes in what a type answered of which thing its resource is, where only the world gives that.
+func (r *Runner) answered(ctx context.Context, res *resource, out protocol.StateOutput) error {
+	if out.Identity == nil || res.undeclared != nil {
+		return nil
+	}
+	res.identity = r.identify(res, out.Identity)
+	if res.ReadOnly || res.took != nil || r.caller.Owners == nil {
+		return nil
+	}
+	return r.takeOfKey(ctx, res)
+}
+
+// newID is the id of something new whose resource has, or had, something else of its name.
+func (r *Runner) newID(res *resource) string { return res.Name + "#" + r.containers.Run }
+
+// ownedElsewhere refuses what another manifest manages.
+func (r *Runner) ownedElsewhere(res *resource, other *report.Owned) error {
+	reference := other.By.String() + "#" + other.Name
+	return failure.Because(report.ReasonOwned, &manifest.Error{Problems: []manifest.Problem{{
+		Position: res.Position, Path: "resources." + res.Name,
+		Message: fmt.Sprintf("%s manages the same thing, as its resource %s (run %s); each would undo what the other does. To have it here, write moved: [{from: %q, to: %q}]; or remove it from %[1]s, then apply or adopt it here; or run \"deployster state forget %[2]s --manifest %[6]s\"",
+			other.By, other.Name, other.Run, reference, res.Name, strings.Join(other.By.Files, " --manifest ")),
+	}}})
+}
+
+// movedAlong reports whether a thing is where its plugs are now: somebody moved what holds all of it.
+func (r *Runner) movedAlong(res *resource, was *report.Undeclared, changed []string) bool {
+	for _, name := range changed {
+		plug, isPlug := strings.CutPrefix(name, "plug ")
+		if !isPlug || !res.init.Plugs[plug].Holds || !r.missing(was.Identity.Parts[name]) {
+			return false
+		}
+	}
+	return true
+}
+
+// missing reports whether a path is known not to be there.
+func (r *Runner) missing(path string) bool {
+	if r.containers.Remote || !filepath.IsAbs(path) {
+		return false
+	}
+	_, err := os.Lstat(path)
+	return errors.Is(err, fs.ErrNotExist)
+}
+
+// wentAlong is the plug, of those that hold all that its type makes, which is no longer there and with which a
+// thing is gone; nil is none.
+func (r *Runner) wentAlong(res *resource) *report.MadePlug {
+	if res.undeclared == nil {
+		return nil
+	}
+	for _, p := range res.undeclared.Plugs {
+		if res.init.Plugs[p.Name].Holds && r.missing(p.Path) {
+			return &p
+		}
+	}
+	return nil
+}
+
+// elsewhere refuses to remove what was made on another engine: this one would find nothing, or something else.
+func (r *Runner) elsewhere(res *resource) error {
+	if res.undeclared == nil {
+		return nil
+	}
+	was, here := res.undeclared.Identity.Parts["engine"], r.identify(res, nil).Parts["engine"]
+	if was == "" || was == here {
+		return nil
+	}
+	return fmt.Errorf("run %s made it on the engine of %s, and this is that of %s: remove it there, with \"deployster destroy --orphans\" and that engine, or by hand and then \"deployster state forget %s\"",
+		res.undeclared.Run, was, here, res.Name)
+}
+
+// prevented refuses to lose a resource that has prevent_destroy.
+func (r *Runner) prevented(res *resource, what string) error {
+	return failure.Because(report.ReasonPrevented, &manifest.Error{Problems: []manifest.Problem{{
+		Position: res.PreventedAt(), Path: "resources." + res.Name,
+		Message: what + ": its prevent_destroy is true; set that to false first, if it is to go",
+	}}})
+}
+
+// former makes a resource of what another one was before it came to be another thing.
+func (r *Runner) former(u report.Undeclared) *resource {
+	res := orphan(u)
+	res.deposed = "#" + u.ID
+	if key := u.Identity.Key; key != "" {
+		res.deposed += "/" + key[:8]
+	}
+	res.shadowed, res.unprepared, res.times = true, true, 2
+	res.target, res.named = invoke.Target{Name: res.Name, Type: res.Type, Timeout: res.Timeout, Apart: res.apart()}, map[string]*resource{}
+	return res
+}
+
+// apart is where the files of its calls are, where something else has its name.
+func (res *resource) apart() string {
+	if res.deposed == "" {
+		return ""
+	}
+	return "before-" + hashed(res.deposed)[:8]
+}
+
+// addFormer has something be removed that a resource was before; of this walk only where it was found in it.
+func (r *Runner) addFormer(u report.Undeclared, found bool) {
+	res := r.former(u)
+	if r.byNode[res.node()] != nil {
+		return // it was left by an earlier run
+	}
+	for _, other := range r.orphans {
+		if other.Name == res.Name {
+			res.times++
+		}
+	}
+	res.gone, res.kept = found, res.times<<12 // attempts of what is kept of others of the name come before
+	r.add(res)
+	r.orphans = append(r.orphans, res)
+}
+
+// orphanFormer has what resources were before this run be removed, now that they are another thing.
+func (r *Runner) orphanFormer() {
+	for _, res := range each(r.declared()) {
+		if res.deposes != nil {
+			r.addFormer(*res.deposes, true)
+		}
+	}
+}
+
+// removeFormer removes what a resource was before, where that goes first. Nobody else works on the resource.
+func (r *Runner) removeFormer(ctx context.Context, res *resource) error {
+	old := r.former(*res.deposes)
+	old.times, old.kept = firstGone, firstGone<<12
+	if r.ready(ctx, old); old.failure != nil {
+		return old.failure
+	}
+	if r.mayStay(old) {
+		return nil // it is found out at the end
+	}
+	if _, err := r.pruning().removeEntered(ctx, old); err != nil {
+		return fmt.Errorf("removing what it was before (%s): %w", res.replaced, err)
+	}
+	res.deposes = nil
+	return nil
+}
+
+// mayStay reports whether something that a resource was before is what another one is now, or may come to be.
+// Nothing of those that are being visited is looked at.
+func (r *Runner) mayStay(old *resource) bool {
+	return slices.ContainsFunc(r.declared(), func(res *resource) bool {
+		if res.ReadOnly || taken.Image(res.Type) != taken.Image(old.Type) {
+			return false
+		}
+		return res.Late != nil || !res.final || r.thing(res) == r.thing(old)
+	})
+}
+
+// firstGone is which attempt of its name the removal of a former thing is that comes before the new one is made.
+const firstGone = 1000
+
+// recordedNow is recorded for a plan, of a resource that can be asked.
+func (d *removal) recordedNow(ctx context.Context, res *resource) (*resource, error) {
+	if d.absent[res.node()] == Verified {
+		return nil, nil
+	}
+	return d.recorded(ctx, res)
+}
+
+// recorded is what runs made of a declared resource that is to be removed, where its configuration means
+// another thing by now, which no run made; nil is what it is configured as.
+func (d *removal) recorded(ctx context.Context, res *resource) (*resource, error) {
+	if res.undeclared != nil || res.config == nil {
+		return nil, nil
+	}
+	res.ensure = protocol.Absent
+	if err := d.recall(ctx, res); err != nil {
+		return nil, err
+	}
+	res.identity = d.identify(res, nil)
+	if res.took = nil; d.caller.Owners == nil {
+		return nil, nil
+	}
+	was := res.past.Made
+	if was == nil {
+		return nil, d.take(ctx, res)
+	}
+	changed := was.Identity.Differs(res.identity)
+	if len(changed) == 0 || d.movedAlong(res, was, changed) {
+		return nil, nil
+	}
+	made, err := res.past.Open()
+	if err != nil {
+		return nil, fmt.Errorf("run %s made it, and what it takes to remove that is not known any more: %w", was.Run, err)
+	}
+	u := *was
+	u.Made, u.Deposed = made, true
+	u.Identity, u.PreventDestroy = was.Identity, false // what is declared now says so, and was asked
+	old := d.former(u)
+	old.times = firstGone
+	d.ready(ctx, old)
+	return old, old.failure
+}
+
+// destroysFirst reports whether the old thing of a resource is removed before the new one is made. Of a type that
+// says nothing of what identifies its things it is: should the two be one all the same, it is there at the end.
+func (res *resource) destroysFirst(known bool) bool {
+	return res.init.Replace == protocol.DestroyFirst || res.init.Replace == "" && !known
+}

@@ -1,0 +1,77 @@
+package report
+
+import (
+	"maps"
+	"slices"
+	"strings"
+)
+
+// Identity says which thing in the world a resource manages.
+type Identity struct {
+	// Key is equal for two resources that manage one thing, whatever manifest declares them; "" is not known.
+	Key string `json:"key,omitempty"`
+
+	// Parts are what identifies it, by name, such as "path" or "plug root". With another value of one of
+	// them it is another thing. Values that may not be seen are hashes.
+	Parts map[string]string `json:"parts,omitempty"`
+}
+
+// Differs returns the names of the parts, sorted, that have another value now. A part that only one of
+// the two has says nothing: it was not known then, or is not known now.
+func (i Identity) Differs(now Identity) (names []string) {
+	for _, name := range slices.Sorted(maps.Keys(i.Parts)) {
+		if value, known := now.Parts[name]; known && value != i.Parts[name] {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// DiffersText returns what Differs found, with both values, for people.
+func (i Identity) DiffersText(now Identity) string {
+	var parts []string
+	for _, name := range i.Differs(now) {
+		parts = append(parts, name+" "+i.Parts[name]+" → "+now.Parts[name])
+	}
+	return strings.Join(parts, ", ")
+}
+
+// Text is what identifies a thing, for people: what its type says, else where it is.
+func (i Identity) Text() string {
+	var parts []string
+	for _, name := range slices.Sorted(maps.Keys(i.Parts)) {
+		if name != "type" && name != "engine" {
+			parts = append(parts, name+" "+i.Parts[name])
+		}
+	}
+	return strings.Join(parts, ", ")
+}
+
+// Owned is something that another manifest manages.
+type Owned struct {
+	Undeclared
+	By OwnedBy
+
+	// Declares says that the manifest still declares it, as far as can be found out here: then it is not
+	// taken from it.
+	Declares bool
+
+	Claimed bool                 // no run made it
+	Open    func() (Made, error) `json:"-"` // what it takes to remove it; nil is not known
+}
+
+// OwnedBy is a manifest as the log knows it.
+type OwnedBy struct {
+	Name      string // that it says it has; "" is none
+	Files     []string
+	Workspace string
+	Machine   string
+}
+
+// String names the manifest for people.
+func (m OwnedBy) String() string {
+	if m.Name != "" {
+		return m.Name
+	}
+	return strings.Join(m.Files, " ")
+}
