@@ -214,7 +214,7 @@ func destroyed(res *resource, kind report.EventKind) report.Event {
 	e := res.having(kind, report.Absent)
 	e.Took = res.took
 	if e.Key = res.identity.Key; res.undeclared != nil {
-		e.Key, e.ID = res.undeclared.Identity.Key, res.undeclared.ID
+		e.Key, e.ID, e.Owner = res.undeclared.Identity.Key, res.undeclared.ID, res.undeclared.Owner
 	}
 	return e
 }
@@ -310,6 +310,7 @@ func (d *removal) order() *graph.Graph[string] {
 		t := order.Thing{Node: res.node(), Name: res.Name, DependsOn: res.dependsOn, Declared: res.undeclared == nil}
 		if !t.Declared {
 			t.At = res.undeclared.At
+			t.Name, t.DependsOn = ofOwner(res.undeclared.Owner, t.Name, t.DependsOn)
 		}
 		if !removed[res] {
 			t.Node = "stays " + t.Node
@@ -336,9 +337,6 @@ func (d *removal) removeAll(ctx context.Context) error {
 
 // removeOne removes one resource.
 func (d *removal) removeOne(ctx context.Context, res *resource) (report.Status, error) {
-	if res.failure != nil { // it could not be initialized, or nobody knows what it stands for
-		return report.Failed, res.failure
-	}
 	if err := d.skipReason(res); err != nil {
 		return report.Failed, err
 	}
@@ -347,6 +345,9 @@ func (d *removal) removeOne(ctx context.Context, res *resource) (report.Status, 
 		return report.Failed, err
 	}
 	defer leave()
+	if err := d.stays(ctx, res); err != nil {
+		return report.Failed, err
+	}
 	return d.removeEntered(ctx, res)
 }
 
@@ -398,6 +399,9 @@ func (d *removal) planOne(ctx context.Context, res *resource, entry *report.Reso
 	if err := d.skipReason(res); err != nil {
 		return err
 	}
+	if err := d.stays(ctx, res); err != nil {
+		return err
+	}
 	event := goneByLog(res)
 	started := d.now()
 	instead, err := d.recordedNow(ctx, res)
@@ -433,6 +437,10 @@ func (d *removal) planOne(ctx context.Context, res *resource, entry *report.Reso
 // skipReason is why nothing is done with a resource, nil when something is.
 func (d *removal) skipReason(res *resource) error {
 	switch {
+	case res.orphan && failure.Reason(res.failure) == report.ReasonNotRemovable:
+		return report.Skip{Code: report.ReasonNotRemovable, Resource: res.undeclared.Reference()}
+	case res.failure != nil: // it could not be initialized, or nobody knows what it stands for
+		return res.failure
 	case res.ReadOnly:
 		return report.Skip{Code: report.ReasonOnlyObserved}
 	case d.absent[res.node()] == NeverCreated:

@@ -370,6 +370,40 @@ func (r *Runner) addFormer(u report.Undeclared, found bool) {
 	r.orphans = append(r.orphans, res)
 }
 
+// addOrphan has something be removed of which the run knows no manifest: the nth of its name.
+func (r *Runner) addOrphan(u report.Undeclared, i, n int) {
+	res := orphan(u)
+	res.deposed = fmt.Sprintf("#%d", i)
+	res.orphan, res.unprepared, res.shadowed, res.times = true, true, n > 1, n
+	res.kept = n << 12
+	r.add(res)
+	if res.shadowed {
+		res.target.Apart = fmt.Sprintf("other-%d", n)
+	}
+	r.orphans = append(r.orphans, res)
+}
+
+// ofOwner is a thing of another manifest, and what it depends on, among things of several.
+func ofOwner(owner *report.OwnedBy, name string, dependsOn []string) (string, []string) {
+	if owner == nil {
+		return name, dependsOn
+	}
+	of := owner.Workspace + "\x00" + owner.String() + "\x00"
+	names := make([]string, 0, len(dependsOn))
+	for _, on := range dependsOn {
+		names = append(names, of+on)
+	}
+	return of + name, names
+}
+
+// stays is why something undeclared is not removed any more.
+func (d *removal) stays(ctx context.Context, res *resource) error {
+	if res.undeclared == nil || d.caller.Stays == nil {
+		return nil
+	}
+	return d.caller.Stays(ctx, *res.undeclared)
+}
+
 // orphanFormer has what resources were before this run be removed, now that they are another thing.
 func (r *Runner) orphanFormer() {
 	for _, res := range each(r.declared()) {

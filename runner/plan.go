@@ -110,7 +110,9 @@ func (res *resource) planned() *report.ResourcePlan {
 		if res.of != nil {
 			res.plan.Of = res.of.Name
 		}
-		if res.deposed != "" {
+		if res.orphan {
+			res.plan.From = res.undeclared.Owner.String()
+		} else if res.deposed != "" {
 			res.plan.Replaces = res.undeclared.Identity.Text()
 		}
 	}

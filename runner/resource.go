@@ -18,6 +18,7 @@ type resource struct {
 	dependsOn  []string
 	first      *resource          // of this type, which is initialized before; nil for that one itself
 	undeclared *report.Undeclared // what a run made and the manifest no longer declares; nil is declared
+	orphan     bool               // undeclared: of Spec.Orphans
 	shadowed   bool               // undeclared: something else has its name by now
 	deposed    string             // undeclared: tells what a resource was before from others of its name; "" is none
 	times      int                // shadowed: which attempt of its name it is; 0 is the second

@@ -72,6 +72,10 @@ type Spec struct {
 	// removes it last, a Destroy with the rest.
 	Deposed []report.Undeclared
 
+	// Orphans is what manifests made and nobody declares any more: a Destroy removes it. Each is prepared when it has
+	// its turn, and fails for itself; one whose type cannot remove it is skipped. It has its Owner.
+	Orphans []report.Undeclared
+
 	// Thing identifies what a resource manages of which there is one, by its configuration; the zero Thing is
 	// not known. What is declared is never removed under another name. May be nil: its type says it alone.
 	Thing   func(m *manifest.Manifest, r *manifest.Resource, config map[string]any) Thing
@@ -109,6 +113,10 @@ type Caller struct {
 	Past PastFunc
 
 	Owners Owners // may be nil: no other manifest manages anything
+
+	// Stays returns why something undeclared is not to be removed any more when it has its turn, as a report.Skip
+	// where nothing is wrong with that; nil is that it is. May be nil.
+	Stays func(ctx context.Context, u report.Undeclared) error
 }
 
 // Runner does one run of one manifest. It does one thing at a time.
@@ -167,6 +175,11 @@ func New(spec Spec, containers Containers) *Runner {
 	}
 	for _, u := range spec.Deposed {
 		r.addFormer(u, false)
+	}
+	named := map[string]int{}
+	for i, u := range spec.Orphans {
+		named[u.Name]++
+		r.addOrphan(u, i, named[u.Name])
 	}
 	return r
 }

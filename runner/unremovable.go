@@ -35,6 +35,9 @@ func (r *Runner) unremovable(res *resource) error {
 	problem := manifest.Problem{Position: res.Position, Path: "resources." + res.Name}
 	code := report.ReasonNotRemovable
 	switch {
+	case res.PreventDestroy && res.orphan:
+		code = report.ReasonPrevented
+		problem.Message = fmt.Sprintf(`%s is an orphan, and not removed, as it was made with prevent_destroy: true; if it is to go, remove it by hand, then "deployster state forget %s", or declare it again without, and apply that`, res.undeclared.Target(), res.undeclared.Reference())
 	case res.PreventDestroy && (now == nil || !now.PreventDestroy):
 		code = report.ReasonPrevented
 		problem.Message = "it is no longer declared, and not removed, as it was made with prevent_destroy: true; if it is to go, declare it again without, apply that, and then remove it"
@@ -42,7 +45,7 @@ func (r *Runner) unremovable(res *resource) error {
 		code = report.ReasonPrevented
 		problem.Position, problem.Message = now.PreventedAt(), `it is not removed: its prevent_destroy is true; set that to false first, if it is to go`
 	case !res.init.Removable && !res.unprepared && res.undeclared != nil:
-		problem.Message = fmt.Sprintf(`it is no longer declared, and its type %s cannot remove it: its init does not answer "removable": true; remove it by hand if it is to go, and then "deployster state forget %s"`, res.Type, res.Name)
+		problem.Message = fmt.Sprintf(`it is no longer declared, and its type %s cannot remove it: its init does not answer "removable": true; remove it by hand if it is to go, and then "deployster state forget %s"`, res.Type, res.undeclared.Reference())
 	case !res.init.Removable && !res.unprepared:
 		problem.Message = fmt.Sprintf(`its type %s cannot remove it: its init does not answer "removable": true; "readonly: true" would leave it alone`, res.Type)
 	default:
@@ -67,6 +70,10 @@ func (d *removal) advise(err error, bad []*resource, ways string) error {
 	var targets []string
 	for _, res := range slices.Backward(d.removed()) {
 		// A target takes along what depends on it.
+		if res.orphan && goes(res) {
+			targets = append(targets, "--target "+res.undeclared.Target())
+			continue
+		}
 		along := res.undeclared != nil || slices.ContainsFunc(res.dependsOn, func(name string) bool { return slices.ContainsFunc(d.behind(name), goes) })
 		if goes(res) && !along {
 			targets = append(targets, "--target "+res.Name)

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"slices"
 
+	"github.com/deployster-go/deployster/control/managed"
 	"github.com/deployster-go/deployster/control/runs"
 	"github.com/deployster-go/deployster/control/work"
 	"github.com/deployster-go/deployster/internal/planfile"
@@ -33,7 +34,8 @@ type Run struct {
 	*work.Run
 	removing bool
 	prune    bool
-	only     []string // what is pruned, by name; nil is all that is no longer declared
+	orphans  *managed.Orphans // that it removes; nil is none
+	only     []string         // what is pruned, by name; nil is all that is no longer declared
 }
 
 // Prepare describes a run of an input on an engine. It asks nobody, and changes nothing.
@@ -106,6 +108,12 @@ func (r *Run) resume(ctx context.Context) (unlock func(), err error) {
 
 // Runner is what does the run. It knows what the manifests no longer declare.
 func (r *Run) Runner(ctx context.Context) (*runner.Runner, error) {
+	if r.orphans != nil {
+		if err := r.recallOrphans(ctx); err != nil {
+			return nil, err
+		}
+		return runner.New(r.Spec, r.Containers), nil
+	}
 	if err := r.Recall(ctx, r.removing, r.prune, r.only); err != nil {
 		return nil, err
 	}

@@ -23,6 +23,23 @@ type Declarations struct {
 	// Sent says that manifests are sent here, so that none of their files are: what their newest runs declared
 	// counts.
 	Sent bool
+
+	read *reading // what was found out before; nil is that each question reads anew
+}
+
+// reading is what was read to answer many questions.
+type reading struct {
+	files  map[string]*written
+	beside map[string][]string                  // files of YAML in directories
+	gone   map[string]bool                      // workspaces
+	last   map[deploylog.Target]map[string]bool // what the newest runs declared; nil is that none is known
+}
+
+// Remembering returns Declarations that read each file and each newest run once. It is for many questions at
+// one moment, and not safe for concurrent use.
+func (d Declarations) Remembering() Declarations {
+	d.read = &reading{files: map[string]*written{}, beside: map[string][]string{}, gone: map[string]bool{}, last: map[deploylog.Target]map[string]bool{}}
+	return d
 }
 
 // Declares reports whether the manifest of a thing declares it: its files, where they are on this machine, as they
@@ -41,7 +58,7 @@ func (d Declarations) Declared(ctx context.Context, t *Thing) (bool, error) {
 		return d.declaredLast(ctx, t)
 	}
 	for _, file := range files {
-		if declaresIn(file, t.Name) {
+		if d.open(file).declares(t.Name) {
 			return true, nil
 		}
 	}
@@ -62,7 +79,7 @@ func (d Declarations) Gone(t *Thing) bool {
 // files are those of the manifest of a thing, and whether they are on this machine, if they are there.
 func (d Declarations) files(t *Thing) (files []string, here bool) {
 	workspace := t.Workspace
-	if _, err := os.Stat(workspace); errors.Is(err, fs.ErrNotExist) && t.Here(d.Of) {
+	if t.Here(d.Of) && d.missing(workspace) {
 		workspace = d.Of.Workspace // it was moved
 	}
 	for _, file := range t.Manifest {
@@ -74,41 +91,148 @@ func (d Declarations) files(t *Thing) (files []string, here bool) {
 	return files, !d.Sent && (workspace == d.Of.Workspace || t.Here(d.Of))
 }
 
-// declaresIn reports whether a file declares a resource. One that cannot be read may.
-func declaresIn(file, resource string) bool {
+// missing reports whether a workspace is not there.
+func (d Declarations) missing(workspace string) bool {
+	if d.read != nil {
+		if gone, known := d.read.gone[workspace]; known {
+			return gone
+		}
+	}
+	_, err := os.Stat(workspace)
+	gone := errors.Is(err, fs.ErrNotExist)
+	if d.read != nil {
+		d.read.gone[workspace] = gone
+	}
+	return gone
+}
+
+// written is what a file declares, as far as that is told without its variables.
+type written struct {
+	Name      string         `yaml:"name"`
+	Modules   map[string]any `yaml:"modules"`
+	Resources map[string]any `yaml:"resources"`
+
+	missing bool
+	unknown bool // it cannot be read, so that it may declare anything
+}
+
+// open reads a file.
+func (d Declarations) open(file string) *written {
+	if d.read != nil && d.read.files[file] != nil {
+		return d.read.files[file]
+	}
+	w := &written{}
 	text, err := os.ReadFile(file)
-	if err != nil {
-		return !errors.Is(err, fs.ErrNotExist)
+	if w.missing = errors.Is(err, fs.ErrNotExist); err == nil {
+		err = yaml.NewDecoder(bytes.NewReader(text)).Decode(w)
 	}
-	var written struct {
-		Modules   map[string]any `yaml:"modules"`
-		Resources map[string]any `yaml:"resources"`
+	w.unknown = err != nil && !w.missing
+	if d.read != nil {
+		d.read.files[file] = w
 	}
-	if yaml.NewDecoder(bytes.NewReader(text)).Decode(&written) != nil {
+	return w
+}
+
+// declares reports whether the file declares a resource. One that cannot be read may.
+func (w *written) declares(resource string) bool {
+	if w.unknown {
 		return true
 	}
+	_, declared := w.declaration(resource)
+	return declared
+}
+
+// declaration is what the file says of a resource, or of the module that it is in.
+func (w *written) declaration(resource string) (any, bool) {
 	first, rest := address.First(resource)
 	name, _, one := address.Written(first)
 	if !one {
 		name = first
 	}
-	of := written.Resources
+	of := w.Resources
 	if rest != "" {
-		of = written.Modules
+		of = w.Modules
 	}
-	_, declared := of[name]
-	return declared
+	said, declared := of[name]
+	return said, declared
 }
 
 // declaredLast reports whether the newest run of the manifest of a thing declared it. Where none is known, it does.
 func (d Declarations) declaredLast(ctx context.Context, t *Thing) (bool, error) {
 	target := RunTarget("", t.Manifest)
+	if d.read != nil {
+		if last, known := d.read.last[target]; known {
+			return last == nil || last[t.Name], nil
+		}
+	}
+	var last map[string]bool
 	for e, err := range d.Log.Read(ctx, deploylog.Filter{Target: target, Name: target.Started(), Last: 1}) {
 		if err != nil {
 			return false, fmt.Errorf("reading what the newest run of %s declared: %w", t.Owner(), err)
 		}
-		_, declared := DataOf(e).Resources[t.Name]
-		return declared, nil
+		last = map[string]bool{}
+		for name := range DataOf(e).Resources {
+			last[name] = true
+		}
 	}
-	return true, nil
+	if d.read != nil {
+		d.read.last[target] = last
+	}
+	return last == nil || last[t.Name], nil
+}
+
+// Renamed returns the files that a manifest may be called now whose files are gone, as they declare a thing of it:
+// those that are beside it and declare something of the same name and type. sure says that the first one is, as
+// both say that they have the same name.
+func (d Declarations) Renamed(t *Thing) (to []string, sure bool) {
+	files, here := d.files(t)
+	if !here {
+		return nil, false
+	}
+	seen := map[string]bool{}
+	for _, gone := range files {
+		dir := filepath.Dir(gone)
+		if seen[dir] {
+			continue
+		}
+		seen[dir] = true
+		for _, other := range d.besides(dir) {
+			w := d.open(other)
+			said, declared := w.declaration(t.Name)
+			switch {
+			case !declared:
+			case t.ManifestName != "" && w.Name == t.ManifestName:
+				return []string{other}, true
+			case t.ManifestName == "" && w.Name == "" && typeOf(said) == t.Type:
+				to = append(to, other)
+			}
+		}
+	}
+	return to, false
+}
+
+// besides are the files of YAML in a directory.
+func (d Declarations) besides(dir string) (files []string) {
+	if d.read != nil && d.read.beside[dir] != nil {
+		return d.read.beside[dir]
+	}
+	files = []string{}
+	for _, pattern := range []string{"*.yaml", "*.yml"} {
+		some, _ := filepath.Glob(filepath.Join(dir, pattern))
+		files = append(files, some...)
+	}
+	if d.read != nil {
+		d.read.beside[dir] = files
+	}
+	return files
+}
+
+// NameIn returns the name that a file says its manifest has; "" is none, or that it cannot be read.
+func NameIn(file string) string { return Declarations{}.open(file).Name }
+
+// typeOf is the type of a declaration, as it is written.
+func typeOf(said any) string {
+	of, _ := said.(map[string]any)
+	typ, _ := of["type"].(string)
+	return typ
 }

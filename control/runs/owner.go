@@ -22,6 +22,9 @@ type Owner struct {
 	Shared    bool     `json:"-"`                 // the log is of several machines
 }
 
+// OrphansTarget is the target of the runs that remove what no manifest declares any more.
+const OrphansTarget deploylog.Target = "run/orphans"
+
 // Owner is whose things are that the run makes.
 func (o Options) Owner() Owner {
 	return Owner{o.ManifestName, o.Manifest, o.Workspace, o.Machine, deploylog.Shared(o.Log)}

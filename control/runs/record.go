@@ -131,6 +131,9 @@ func (r *Run) recordOwned(ctx context.Context, event deploylog.Event, p Data, e 
 		p.From = r.madeBefore(e)
 	case report.ResourceDestroyed, report.ResourceForgotten:
 		owner := r.o.Owner()
+		if e.Owner != nil {
+			owner = ownerOf(*e.Owner)
+		}
 		p.Of, p.Key = &owner, e.Key
 	default: // they say whose it is with what is made
 	}

@@ -124,7 +124,7 @@ Every step is recorded in one append-only deployment log.
 	root.AddCommand(
 		resource.NewApplyCommand(a), resource.NewPlanCommand(a), resource.NewDestroyCommand(a), resource.NewDriftCommand(a), resource.NewAdoptCommand(a), resource.NewLockCommand(a), resource.NewValidateCommand(a),
 		resource.NewGraphCommand(a), resource.NewEvalCommand(a), console.NewCommand(a), resource.NewOutputCommand(a), format.NewCommand(a), pipelinecmd.NewCommand(a), env.NewCommand(a), build.NewCommand(a), serve.NewCommand(a), notification.NewCommand(a), explain.NewCommand(a), host.NewCommand(a),
-		logs.NewCommand(a), token.NewCommand(a), typecmd.NewCommand(a), image.NewCommand(a), module.NewCommand(a), state.NewCommand(a), gc.NewCommand(a), schemas.NewCommand(a), versionCommand(a),
+		logs.NewCommand(a), token.NewCommand(a), typecmd.NewCommand(a), image.NewCommand(a), module.NewCommand(a), state.NewListCommand(a), state.NewCommand(a), gc.NewCommand(a), schemas.NewCommand(a), versionCommand(a),
 	)
 	amendHelp(root)
 	root.InitDefaultCompletionCmd("completion")

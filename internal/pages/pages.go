@@ -22,6 +22,7 @@ import (
 
 	"github.com/deployster-go/deployster/build"
 	"github.com/deployster-go/deployster/control/environments"
+	"github.com/deployster-go/deployster/control/managed"
 	"github.com/deployster-go/deployster/control/pipelines"
 	"github.com/deployster-go/deployster/control/promotions"
 	"github.com/deployster-go/deployster/deploylog"
@@ -39,11 +40,13 @@ type Options struct {
 	Objects objects.Store // what revisions carry
 	// Workspace is the directory below which the logs of jobs are.
 	Workspace string
-	Sessions  *Sessions
-	API       http.Handler // records what forms ask for, with the paths of the API
-	Now       func() time.Time
-	Version   string // of this program
-	Logger    *slog.Logger
+	// Managed lists what runs made, on this machine; nil is nothing.
+	Managed  func(context.Context, managed.Question) ([]*managed.Thing, error)
+	Sessions *Sessions
+	API      http.Handler // records what forms ask for, with the paths of the API
+	Now      func() time.Time
+	Version  string // of this program
+	Logger   *slog.Logger
 }
 
 // Pages is all pages as an http.Handler.
@@ -94,6 +97,7 @@ func New(o Options) (*Pages, error) {
 	p.list("/trace", "trace", p.trace)
 	p.list("/runs", "runs", p.runs)
 	p.list("/runs/{id}", "run", p.run)
+	p.list("/things", "things", p.things)
 	p.show("/builds", "builds", p.groups)
 	p.show("/builds/{id}", "build", p.group)
 	p.show("/builds/{id}/{job}", "job", p.job)
@@ -176,6 +180,7 @@ type page struct {
 	Head    int64  // event up to which it is known
 	At      int64  // event as of which it was asked for; 0 is now
 	Again   int    // milliseconds after which it is asked for again, for what is not in the log; 0 is never
+	Present bool   // it shows the present alone, whatever it was asked
 	Follow  string // the targets whose events change it, see live.js; "" is that it is not followed
 	Who     string
 	Session bool   // who was authenticated by one
@@ -197,7 +202,8 @@ type page struct {
 type tab struct {
 	Name, Path string
 	Here       bool
-	Count      int // of what waits there
+	Count      int  // of what waits there
+	Present    bool // it shows the present alone
 }
 
 // Tabs are the navigation.
@@ -211,6 +217,7 @@ func (p page) Tabs() []tab {
 	}
 	return append(tabs, []tab{
 		{Name: "Runs", Path: "/runs", Here: p.Tab == "runs"},
+		{Name: "Things", Path: "/things", Here: p.Tab == "things", Present: true},
 		{Name: "Builds", Path: "/builds", Here: p.Tab == "builds"},
 		{Name: "Log", Path: "/log", Here: p.Tab == "log"},
 	}...)
@@ -241,6 +248,9 @@ func (p *Pages) add(pattern, look string, events bool, make func(*http.Request, 
 			var shown page
 			if shown, err = make(r, k); err == nil {
 				shown.At, shown.Head, shown.Newest = k.at, k.head, k.newest
+				if shown.Present {
+					shown.At = 0
+				}
 				shown.Asked = asked(r)
 				var waiting []waitingApproval
 				if waiting, err = p.approvalsFor(r, k); err == nil {

@@ -42,10 +42,40 @@ func LastOutputs(ctx context.Context, log deploylog.Log, target deploylog.Target
 
 // lastRun is the target of the newest run that has ended well.
 func lastRun(ctx context.Context, log deploylog.Log) (deploylog.Target, error) {
-	for e, err := range log.Read(ctx, deploylog.Filter{Target: "run/", Name: string(report.RunFinished), Last: 1}) {
-		return e.Target, err
+	for last := 1; ; last *= 8 { // runs that removed orphans have none, and leave those of others
+		found := 0
+		var target deploylog.Target
+		for e, err := range log.Read(ctx, deploylog.Filter{Target: "run/", Name: string(report.RunFinished), Last: last}) {
+			if err != nil {
+				return "", fmt.Errorf("reading which run ended well last: %w", err)
+			}
+			if found++; e.Target != runs.OrphansTarget {
+				target = e.Target
+			}
+		}
+		if target != "" {
+			return target, nil
+		}
+		if found < last {
+			return "", unapplied(ctx, log, "run/")
+		}
 	}
-	return "", unapplied(ctx, log, "run/")
+}
+
+// TargetNamed is the target of the newest run of a manifest by the name that it says it has; "" is that none is known.
+func TargetNamed(ctx context.Context, log deploylog.Log, name string) (target deploylog.Target, err error) {
+	if name == "" {
+		return "", nil
+	}
+	for e, err := range log.Read(ctx, deploylog.Filter{Target: "run/", Name: string(report.RunStarted)}) {
+		if err != nil {
+			return "", fmt.Errorf("reading which runs were of %s: %w", name, err)
+		}
+		if of := runs.DataOf(e).Of; of != nil && of.Name == name {
+			target = e.Target
+		}
+	}
+	return target, nil
 }
 
 // unapplied says why there are no outputs of a target of which no apply has ended well.

@@ -21,6 +21,7 @@ import (
 	"github.com/deployster-go/deployster/control/apply"
 	"github.com/deployster-go/deployster/control/builds"
 	"github.com/deployster-go/deployster/control/environments"
+	"github.com/deployster-go/deployster/control/managed"
 	"github.com/deployster-go/deployster/control/promotions"
 	"github.com/deployster-go/deployster/control/work"
 	"github.com/deployster-go/deployster/deploylog"
@@ -50,6 +51,9 @@ type Options struct {
 
 	// Things are what tasks make on their hosts; see environments.Identify. It may be nil.
 	Things func(tasks.Task) []tasks.Thing
+
+	// Managed lists what runs made, on this machine; nil is that it is not known.
+	Managed func(context.Context, managed.Question) ([]*managed.Thing, error)
 
 	Version string // of this program
 	Logger  *slog.Logger
@@ -83,6 +87,7 @@ type Server struct {
 	snapshots    map[string]*snapshots
 	sending      chan struct{} // held by each who is sent a snapshot
 	verifying    chan struct{}
+	things       managed.Parts
 	large        *places.Places // of requests whose bodies may be large
 }
 
@@ -118,6 +123,7 @@ func New(o Options) *Server {
 	s.registerLog()
 	s.registerSnapshots()
 	s.registerLists()
+	s.registerThings()
 	s.registerReads()
 	s.registerPromotions()
 	s.registerJobLog()

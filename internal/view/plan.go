@@ -147,6 +147,8 @@ func (d *document) resource(r report.ResourcePlan, name, typ int) {
 	default: // not of a plan; shown by its name
 	}
 	switch {
+	case r.From != "":
+		text += ": made by run " + clean(r.MadeBy) + " of " + clean(r.From)
 	case r.Deposed != "":
 		text += ": " + clean(r.Replaces) + ", made by run " + clean(r.MadeBy) + ", is no longer what it manages"
 	case r.Replaces != "":
@@ -274,6 +276,7 @@ type jsonResource struct {
 	ReadOnly  bool              `json:"read_only,omitempty"`
 	Exists    *bool             `json:"exists,omitempty"`
 	Replace   bool              `json:"replace,omitempty"` // what there is is removed first, by the actions
+	From      string            `json:"from,omitempty"`    // of what is removed since nobody declares it: the manifest that made it
 	MadeBy    string            `json:"made_by,omitempty"` // of what is removed since it is no longer declared: the run
 	Diff      []jsonChange      `json:"diff,omitempty"`
 	Actions   []protocol.Action `json:"actions,omitempty"`
@@ -315,7 +318,7 @@ func PlanJSON(w io.Writer, p *report.Plan) error {
 		}
 		row := jsonResource{
 			Name: r.Name, Type: r.Type, ImageID: r.ImageID, DependsOn: append([]string{}, r.DependsOn...), Of: r.Of, Late: r.Late, Status: r.Status,
-			After: r.After, Tentative: r.Tentative, ReadOnly: r.ReadOnly, Replace: r.Replace, MadeBy: r.MadeBy, Replaces: r.Replaces, Deposed: r.Deposed != "", Actions: r.Actions, Config: r.Config, State: r.State,
+			After: r.After, Tentative: r.Tentative, ReadOnly: r.ReadOnly, Replace: r.Replace, MadeBy: r.MadeBy, From: r.From, Replaces: r.Replaces, Deposed: r.Deposed != "" && r.From == "", Actions: r.Actions, Config: r.Config, State: r.State,
 			Reason: encoding.ReasonOf(r.Reason, r.Error), Error: r.Error,
 		}
 		if r.Status == report.Stale || r.Tentative == report.Stale {

@@ -35,6 +35,7 @@ type Event struct {
 	ID        string            // of the thing within the log, where that is not its resource's name; for the Recorder only
 	Took      *Owned            // of what is made or VALID: another manifest had it, and this one has it from now on; for the Recorder only
 	Key       string            // ResourceDestroyed, ResourceResolved: see Identity; for the Recorder only
+	Owner     *OwnedBy          // ResourceDestroyed: the manifest that had it, where that is not the one of the run; for the Recorder only
 	Removing  bool              // of a resource that an Apply removes since it is no longer declared
 	Keep      map[string]any    // ResourceKept: what is kept from now on, empty for nothing; for the Recorder only
 	Protect   bool              // ResourceKept: it may hold secrets
@@ -65,7 +66,7 @@ func (e Event) With(made *Made) Event {
 
 // Public returns the event without what is for the Recorder alone.
 func (e Event) Public() Event {
-	e.made, e.Outputs.secrets, e.Took, e.ID, e.Key = nil, nil, nil, "", ""
+	e.made, e.Outputs.secrets, e.Took, e.Owner, e.ID, e.Key = nil, nil, nil, nil, "", ""
 	return e
 }
 

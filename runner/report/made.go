@@ -49,18 +49,41 @@ type Undeclared struct {
 	Name    string
 	Run     string // that made it, or adopted it
 	At      time.Time
-	Unmoved string // the name that a move gives it, and that something else has; "" is none
-	Of      string // the manifest that made it, which is gone; "" is the one at hand
-	ID      string // identifies it within the log; "" is by its name
+	Unmoved string   // the name that a move gives it, and that something else has; "" is none
+	Of      string   // the manifest that made it, which is gone; "" is the one at hand
+	ID      string   // identifies it within the log; "" is by its name
+	Owner   *OwnedBy // the manifest that made it, of what a run removes that is of none or of another one; nil is that of the run
 
 	// Deposed says that the resource of its name is another thing by now, and that only this is to be removed.
 	Deposed bool
 	Made    // without what it takes to remove it, where nothing is to be removed
 }
 
+// Reference names it for "deployster state": with its manifest, where that is another one.
+func (u Undeclared) Reference() string {
+	if u.Owner == nil {
+		return u.Name
+	}
+	if u.Owner.Name != "" {
+		return u.Name + " --manifest " + u.Owner.Name
+	}
+	return u.Name + " --manifest " + strings.Join(u.Owner.Files, " --manifest ")
+}
+
+// Target names it for --target: with its manifest, where that is another one.
+func (u Undeclared) Target() string {
+	if u.Owner == nil {
+		return u.Name
+	}
+	return u.Owner.String() + "#" + u.Name
+}
+
 // Origin says who made it, and why it has no other name.
 func (u Undeclared) Origin() string {
 	text := "made by run " + u.Run
+	if u.Owner != nil {
+		return text + " of " + u.Owner.String()
+	}
 	if u.Of != "" {
 		return text + " of " + u.Of + ", which is gone"
 	}

@@ -57,6 +57,7 @@ type ResourcePlan struct {
 	DoneBy    string     // of a plan that an apply is bound to: run that did all of this already, for the same plan; "" is none
 	Replaces  string     // what is removed since the resource is another thing by now: which parts of its identity changed, as people read it
 	Deposed   string     // tells what is removed from others of its name, of which the resource is another thing by now; "" is no such thing
+	From      string     // the manifest that made what is removed as nobody declares it any more; "" is the one of the plan
 	MadeBy    string     // run that made what is removed because it is no longer declared; "" is declared
 
 	// What an Apply that is bound to the plan must find again (Spec.Bound).

@@ -40,9 +40,13 @@ const (
 type Skip struct {
 	Code     ReasonCode
 	Resource string // the one that failed, where there is one
+	Text     string // says it in the place of the sentence of the code; "" is that
 }
 
 func (s Skip) Error() string {
+	if s.Text != "" {
+		return s.Text
+	}
 	switch s.Code {
 	case ReasonDependencyFailed:
 		return s.Resource + " failed"

@@ -21,6 +21,6 @@ func TestSkipsHaveSentences(t *testing.T) {
 		report.ReasonNeverApplied:     "never applied, as far as the log knows; not asked whether it is there",
 		report.ReasonNotTargeted:      "not to be removed, only looked at",
 	} {
-		assert.Equal(t, want, (report.Skip{code, "db"}).Error(), code)
+		assert.Equal(t, want, (report.Skip{Code: code, Resource: "db"}).Error(), code)
 	}
 }

@@ -22,6 +22,7 @@ type applyOptions struct {
 	again     bool
 	sent      sentOptions
 	watch     bool
+	orphans   bool // of a destroy: what nobody declares any more is removed
 }
 
 func (o *applyOptions) register(a *app.App, c *cobra.Command, keepGoing string, run func(context.Context) error) {
@@ -106,7 +107,7 @@ func NewDestroyCommand(a *app.App) *cobra.Command {
 	var o applyOptions
 	o.input.Removing = true
 	c := &cobra.Command{
-		Use:   "destroy MANIFEST…",
+		Use:   "destroy MANIFEST… | --orphans",
 		Short: "Destroy the resources of manifests",
 		Long: `Destroy the resources of manifests.
 
@@ -124,14 +125,23 @@ server removes it.
 What runs of these manifests made and they no longer declare is said, and stays;
 with --prune it is removed, too.
 
+--orphans takes no manifest. It removes what runs made and nothing declares any
+more, of all manifests: "deployster list --orphans" lists it. Each orphan is
+removed with the configuration, the plugs and the type with which it was made.
+An orphan stays if it was made on another engine or machine, if its type cannot
+remove it, or if another file declares it; a note says what to do. --target takes
+NAME, or MANIFEST#NAME.
+
 Before anything is removed the plan is shown, and you are asked` + asking,
 		Example: `  deployster destroy web.yaml
   deployster destroy web.yaml --confirm ONCE --target db
   deployster destroy web.yaml --prune
+  deployster destroy --orphans
   deployster destroy base.yaml prod.yaml --yes --keep-going`,
 	}
 	o.register(a, c, "after a failure, go on with what the resource does not depend on", func(ctx context.Context) error { return runDestroy(ctx, a, o) })
 	c.Flags().Lookup("target").Usage = "only this resource and what depends on it (repeatable)"
+	registerOrphans(c, &o.orphans, "remove what runs made and nothing declares any more")
 	o.input.RegisterPrune(c, "also remove what runs of these manifests made and they no longer declare")
 	return c
 }
@@ -159,6 +169,9 @@ func runApply(ctx context.Context, a *app.App, o applyOptions) error {
 }
 
 func runDestroy(ctx context.Context, a *app.App, o applyOptions) error {
+	if o.orphans {
+		return destroyOrphans(ctx, a, o)
+	}
 	remote, err := o.server(a)
 	switch {
 	case err != nil:

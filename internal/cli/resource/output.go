@@ -1,6 +1,7 @@
 package resource
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -37,7 +38,7 @@ text as it is, anything else as JSON. With --output json both are JSON.`,
 		},
 		RunE: func(c *cobra.Command, args []string) error { return runOutput(c.Context(), a, files, args) },
 	}
-	c.Flags().StringArrayVar(&files, "manifest", nil, "of these manifests, as they were applied together, and not of those that were applied last (repeatable)")
+	c.Flags().StringArrayVar(&files, "manifest", nil, "of these manifests, files or the name of one, as they were applied together, and not of those that were applied last (repeatable)")
 	return c
 }
 
@@ -47,6 +48,13 @@ func runOutput(ctx context.Context, a *app.App, files, args []string) error {
 		target = runs.RunTarget(a.Workspace, files)
 	}
 	return a.WithLog(ctx, func(log deploylog.Log, _ string) error {
+		if len(files) == 1 { // a manifest with a name is that one whatever its file is called
+			named, err := query.TargetNamed(ctx, log, cmp.Or(runs.NameIn(files[0]), files[0]))
+			if err != nil {
+				return err
+			}
+			target = cmp.Or(named, target)
+		}
 		all, err := query.LastOutputs(ctx, log, target)
 		switch {
 		case err != nil:

@@ -34,6 +34,7 @@ type planOptions struct {
 	detailed bool
 	saving   bool   // -o was given
 	out      string // its value
+	orphans  bool   // of --destroy: what nothing declares any more
 	sent     sentOptions
 }
 
@@ -54,7 +55,8 @@ Resource types are initialized and the state of the resources is discovered;
 no action is run. A resource that depends on one which is not yet as
 configured is "known after apply" of it.
 
-With --destroy it shows what a destroy would remove. With --replace it shows
+With --destroy it shows what a destroy would remove, and with --destroy --orphans
+what "deployster destroy --orphans" would. With --replace it shows
 that a resource is removed and made again, and with --prune how what runs made
 and the manifests no longer declare is removed; without, that is only listed.
 
@@ -84,6 +86,7 @@ A plan that is saved so is applied through the same server.`,
 	o.sent.register(c)
 	c.Flags().BoolVar(&o.detailed, "detailed-exitcode", false, "exit with 2 when there are changes")
 	c.Flags().BoolVar(&o.input.Removing, "destroy", false, "show what a destroy would remove; --target takes along what depends on it")
+	registerOrphans(c, &o.orphans, "with --destroy: what runs made and nothing declares any more")
 	o.input.RegisterReplace(c)
 	o.input.RegisterLocked(c)
 	c.Flags().StringVarP(&o.out, "out", "o", "", "save the plan to this file, for apply")
@@ -118,6 +121,9 @@ invalid input, 130 interrupted.`,
 }
 
 func runPlan(ctx context.Context, a *app.App, o planOptions) error {
+	if o.orphans {
+		return planOrphans(ctx, a, o)
+	}
 	saved, err := readSavedPlan(a, o.files)
 	if err != nil {
 		return err

@@ -10,10 +10,14 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/deployster-go/deployster/control/managed"
+	"github.com/deployster-go/deployster/control/runs"
+	"github.com/deployster-go/deployster/control/work"
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/internal/approval"
 	"github.com/deployster-go/deployster/internal/artifacts"
 	"github.com/deployster-go/deployster/internal/cli/build"
+	"github.com/deployster-go/deployster/internal/cli/engines"
 	"github.com/deployster-go/deployster/internal/identity"
 	"github.com/deployster-go/deployster/internal/pages"
 	"github.com/deployster-go/deployster/internal/server"
@@ -110,7 +114,7 @@ func (s *process) routes(drain <-chan struct{}, failed func(error)) (http.Handle
 	sessions := pages.NewSessions(s.Now, s.public != nil && s.public.Scheme == "https", s.authenticate.Identify)
 	api := server.New(server.Options{
 		Log: s.log, Objects: s.objects, Now: s.Now, NewID: s.NewID, Version: s.Version, Logger: s.logger, Identify: sessions.Identify,
-		Hosts: s.workers.Hosts, Things: s.workers.Tasks.Things, Runs: s.runs, Failed: failed,
+		Managed: s.managed, Hosts: s.workers.Hosts, Things: s.workers.Tasks.Things, Runs: s.runs, Failed: failed,
 		Workspace: s.Workspace, Artifacts: artifacts.In(kept), Workers: build.NewFleet(s.work, s.workers.EnginePool),
 	})
 	mux.Handle("/v1/", api)
@@ -119,10 +123,17 @@ func (s *process) routes(drain <-chan struct{}, failed func(error)) (http.Handle
 	signed.Log, signed.Base, signed.Failed = s.logger, s.public, failed
 	mux.Handle(approval.Pattern, signed)
 	shown, err := pages.New(pages.Options{
-		Log: s.log, Hosts: s.workers.Hosts, Workers: s.builders, Objects: s.objects, Workspace: s.Workspace, Sessions: sessions, API: api, Now: s.Now, Version: s.Version, Logger: s.logger,
+		Managed: s.managed, Log: s.log, Hosts: s.workers.Hosts, Workers: s.builders, Objects: s.objects, Workspace: s.Workspace, Sessions: sessions, API: api, Now: s.Now, Version: s.Version, Logger: s.logger,
 	})
 	mux.Handle("/", shown)
 	return mux, err
+}
+
+// managed lists what runs made, as this machine knows what is declared.
+func (s *process) managed(ctx context.Context, q managed.Question) ([]*managed.Thing, error) {
+	machine := engines.Machine()
+	q.Here, q.Identify = runs.Owner{Workspace: s.Workspace, Machine: machine, Shared: deploylog.Shared(s.log)}, work.Recorded(s.log, machine)
+	return managed.List(ctx, s.log, q)
 }
 
 // ready says why no requests should come here; nil when they may.

@@ -129,6 +129,11 @@ func (s *Started) openExisting(a *app.App, files []string, ef *engines.Flags) er
 		return err
 	}
 	s.log = log
+	return s.preferEngine(files, ef)
+}
+
+// preferEngine has dead runs be abandoned, and auto learn which engine one of them used.
+func (s *Started) preferEngine(files []string, ef *engines.Flags) (err error) {
 	if err := engines.Abandon(s.Ctx, s.log, ef.Abandon); err != nil || !ef.Changes {
 		return err
 	}

@@ -1,0 +1,253 @@
+package managed_test
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/deployster-go/deployster/control/managed"
+	"github.com/deployster-go/deployster/control/reconcile/reconciletest"
+	"github.com/deployster-go/deployster/control/runs"
+	"github.com/deployster-go/deployster/deploylog"
+	"github.com/deployster-go/deployster/engine/enginetest"
+	"github.com/deployster-go/deployster/internal/must"
+	"github.com/deployster-go/deployster/runner/report"
+)
+
+// world is a workspace, and a log of runs in it.
+type world struct {
+	*testing.T
+	log deploylog.Log
+	dir string
+	n   int
+}
+
+func newWorld(t *testing.T) *world {
+	return &world{T: t, log: reconciletest.InMemory(t)(), dir: t.TempDir()}
+}
+
+func (w *world) write(file, text string) {
+	require.NoError(w, os.WriteFile(filepath.Join(w.dir, file), []byte(text), 0o600))
+}
+
+func (w *world) here() runs.Owner { return runs.Owner{Workspace: w.dir, Machine: "m1"} }
+
+// run is a run of a manifest that has an event for each resource.
+func (w *world) run(of runs.Owner, events ...report.Event) string {
+	w.n++
+	id := fmt.Sprintf("RUN%d", w.n)
+	target := runs.RunTarget("", of.Manifest)
+	r := must.Get(runs.Begin(w.Context(), runs.Options{
+		Log: w.log, Engine: &enginetest.Fake{}, ID: id, Target: target, Revision: "rev", OrphanTimeout: time.Minute, Notice: func(string) {},
+		ManifestName: of.Name, Manifest: of.Manifest, Workspace: w.dir, Machine: "m1",
+	}))(w.T)
+	defer r.End()
+	for _, e := range append([]report.Event{{Kind: report.RunStarted}}, append(events, report.Event{Kind: report.RunFinished})...) {
+		require.NoError(w, r.Record(w.Context(), e))
+	}
+	return id
+}
+
+func makes(resource, key string, dependsOn ...string) report.Event {
+	return report.Event{Kind: report.ActionStarted, Resource: resource, Action: "create"}.With(&report.Made{
+		Type: "file", Config: map[string]any{"path": key}, DependsOn: dependsOn, Identity: report.Identity{Key: key, Parts: map[string]string{"path": key, "engine": "this machine"}},
+	})
+}
+
+func ends(resource string, status report.Status) report.Event {
+	kind := report.ResourceFinished
+	if status == report.Failed {
+		kind = report.ResourceFailed
+	}
+	return report.Event{Kind: kind, Resource: resource, Status: status}
+}
+
+func (w *world) list(q managed.Question) (lines []string) {
+	q.Here = w.here()
+	for _, t := range must.Get(managed.List(w.Context(), w.log, q))(w.T) {
+		r := t.Row()
+		line := fmt.Sprintf("%s %s %s: %s", r.Manifest, r.Resource, r.Identity, r.Text())
+		if r.Verdict != "" {
+			line += fmt.Sprintf(", %s by %s", r.Verdict.Text(), r.VerdictBy)
+		}
+		lines = append(lines, line)
+	}
+	return lines
+}
+
+func of(file string) runs.Owner { return runs.Owner{Manifest: []string{file}} }
+
+const web = "resources: {db: {type: file}, page: {type: file}}"
+
+func TestWhatRunsMadeIsListedByManifest(t *testing.T) {
+	w := newWorld(t)
+	w.write("web.yaml", web)
+	w.write("api.yaml", "name: api\nresources: {db: {type: file}}")
+	w.run(of("web.yaml"), makes("db", "/db"), ends("db", report.Changed), makes("page", "/page", "db"), ends("page", report.Failed))
+	w.run(runs.Owner{Name: "api", Manifest: []string{"api.yaml"}}, makes("db", "/api"), ends("db", report.Changed))
+	w.run(of("web.yaml"), ends("db", report.Unchanged))
+	assert.Equal(t, []string{
+		"api db path /api: yes, changed by RUN2",
+		"web.yaml db path /db: yes, as configured by RUN3",
+		"web.yaml page path /page: yes, failed by RUN1",
+	}, w.list(managed.Question{}), "each has the verdict of its own manifest")
+	assert.Equal(t, []string{"api db path /api: yes, changed by RUN2"}, w.list(managed.Question{Manifest: "api"}))
+	assert.Len(t, w.list(managed.Question{Manifest: "web.yaml"}), 2)
+	assert.Empty(t, w.list(managed.Question{Orphans: true}))
+
+	w.write("web.yaml", "resources: {db: {type: file}}")
+	assert.Equal(t, []string{"web.yaml page path /page: no, failed by RUN1"}, w.list(managed.Question{Orphans: true}))
+}
+
+func TestAManifestThatIsGone(t *testing.T) {
+	for name, tc := range map[string]struct {
+		files map[string]string // beside it, in place of it
+		owner runs.Owner
+		want  []string // of db
+	}{
+		"nothing":                    {nil, of("old.yaml"), []string{"old.yaml db path /db: no: manifest gone"}},
+		"it may be renamed":          {map[string]string{"new.yaml": web}, of("old.yaml"), []string{"old.yaml db path /db: no: manifest gone, perhaps new.yaml"}},
+		"of another type":            {map[string]string{"new.yaml": "resources: {db: {type: container}}"}, of("old.yaml"), []string{"old.yaml db path /db: no: manifest gone"}},
+		"that one was applied":       {map[string]string{"other.yaml": web}, of("old.yaml"), []string{"old.yaml db path /db: no: manifest gone"}},
+		"it says that it is renamed": {map[string]string{"new.yaml": "name: shop\n" + web}, runs.Owner{Name: "shop", Manifest: []string{"old.yaml"}}, []string{"shop db path /db: yes"}},
+		"another name":               {map[string]string{"new.yaml": "name: other\n" + web}, runs.Owner{Name: "shop", Manifest: []string{"old.yaml"}}, []string{"shop db path /db: no: manifest gone"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			w.run(tc.owner, makes("db", "/db"))
+			w.run(of("other.yaml"))
+			for file, text := range tc.files {
+				w.write(file, text)
+			}
+			assert.Equal(t, tc.want, w.list(managed.Question{}))
+		})
+	}
+}
+
+func TestAResourceThatIsAnotherThingByNow(t *testing.T) {
+	w := newWorld(t)
+	w.write("web.yaml", web)
+	w.run(of("web.yaml"), makes("db", "/old"))
+	e := makes("db", "/new")
+	e.ID = "db#RUN2"
+	w.run(of("web.yaml"), e, ends("db", report.Changed))
+	assert.Equal(t, []string{"web.yaml db path /old: no: replaced", "web.yaml db path /new: yes, changed by RUN2"}, w.list(managed.Question{}))
+}
+
+func (w *world) orphans(targets ...string) *managed.Orphans {
+	return &managed.Orphans{Log: w.log, Question: managed.Question{Here: w.here()}, Engine: "this machine", Targets: targets}
+}
+
+func selected(t *testing.T, o *managed.Orphans) (removed []report.Undeclared, names, stays []string) {
+	removed, left, err := o.Select(t.Context())
+	require.NoError(t, err)
+	for _, u := range removed {
+		names = append(names, u.Target())
+	}
+	for _, l := range left {
+		stays = append(stays, l.Name+": "+l.Why)
+	}
+	return removed, names, stays
+}
+
+func TestWhichOrphansAreRemoved(t *testing.T) {
+	w := newWorld(t)
+	w.run(of("a.yaml"), makes("db", "/a"), makes("page", "/page", "db"), makes("other", "/other"))
+	w.run(of("b.yaml"), makes("db", "/b"))
+	_, names, stays := selected(t, w.orphans())
+	assert.Equal(t, []string{"a.yaml#db", "a.yaml#other", "a.yaml#page", "b.yaml#db"}, names)
+	assert.Empty(t, stays)
+	_, names, _ = selected(t, w.orphans("a.yaml#db"))
+	assert.Equal(t, []string{"a.yaml#db", "a.yaml#page"}, names, "what depends on it goes, too")
+	_, names, _ = selected(t, w.orphans("db"))
+	assert.Equal(t, []string{"a.yaml#db", "a.yaml#page", "b.yaml#db"}, names)
+	_, _, err := w.orphans("nothing").Select(t.Context())
+	assert.ErrorContains(t, err, "--target nothing: no orphan has this name")
+}
+
+func TestWhichOrphansStay(t *testing.T) {
+	elsewhere := makes("db", "/db")
+	elsewhere.Made().Identity.Parts["engine"] = "tcp://h2"
+	for name, tc := range map[string]struct {
+		made  report.Event
+		files map[string]string
+		want  string
+	}{
+		"made on another engine": {elsewhere, nil, `db: run RUN1 made it on the engine of tcp://h2, and this is that of this machine: run this with that engine, or remove it by hand, then "deployster state forget db --manifest a.yaml"`},
+		"perhaps renamed":        {makes("db", "/db"), map[string]string{"b.yaml": web}, `db: b.yaml declares db, of the same type, so it may be a.yaml under another name: apply that, which takes it over; --target a.yaml#db removes it all the same`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			w.run(of("a.yaml"), tc.made)
+			for file, text := range tc.files {
+				w.write(file, text)
+			}
+			removed, _, stays := selected(t, w.orphans())
+			assert.Empty(t, removed)
+			assert.Equal(t, []string{tc.want}, stays)
+		})
+	}
+}
+
+// Another resource of its manifest is the same thing by now, and is declared.
+func TestAnOrphanThatIsDeclaredUnderAnotherNameStays(t *testing.T) {
+	w := newWorld(t)
+	w.write("a.yaml", "resources: {new: {type: file}}")
+	w.run(of("a.yaml"), makes("old", "/db"))
+	w.run(of("a.yaml"), makes("new", "/db"))
+	removed, _, stays := selected(t, w.orphans())
+	assert.Empty(t, removed)
+	assert.Equal(t, []string{`old: a.yaml manages the same thing, as its resource new: "deployster state forget old --manifest a.yaml" has it be of that alone`}, stays)
+}
+
+// Between the question and the removal others go on.
+func TestAnOrphanIsLookedAtOnceMoreWhenItHasItsTurn(t *testing.T) {
+	for name, tc := range map[string]struct {
+		meanwhile func(*world)
+		stays     string
+	}{
+		"nothing happened":     {func(*world) {}, ""},
+		"it is declared again": {func(w *world) { w.write("a.yaml", web) }, "a.yaml declares it again, so it stays"},
+		"another manifest has it": {func(w *world) {
+			w.write("b.yaml", web)
+			w.run(of("b.yaml"), makes("db", "/db"))
+		}, "a run changed, took or removed it since it was listed, so it stays"},
+		"it was removed": {func(w *world) {
+			w.run(of("a.yaml"), report.Event{Kind: report.ResourceDestroyed, Resource: "db", Key: "/db"})
+		}, "a run changed, took or removed it since it was listed, so it stays"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			w.run(of("a.yaml"), makes("db", "/db"))
+			o := w.orphans()
+			removed, _, _ := selected(t, o)
+			require.Len(t, removed, 1)
+			tc.meanwhile(w)
+			err := o.Stays(t.Context(), removed[0])
+			var why report.Skip
+			if errors.As(err, &why) {
+				err = nil
+			}
+			require.NoError(t, err)
+			assert.Equal(t, tc.stays, why.Text)
+		})
+	}
+}
+
+// What a run of orphans removes is recorded as that of the manifest that made it.
+func TestARunOfOrphansRecordsWhoseItRemoved(t *testing.T) {
+	w := newWorld(t)
+	w.write("b.yaml", web)
+	w.run(of("a.yaml"), makes("db", "/a"))
+	w.run(of("b.yaml"), makes("db", "/b"))
+	removed, _, _ := selected(t, w.orphans())
+	require.Len(t, removed, 1)
+	w.run(of("orphans"), report.Event{Kind: report.ResourceDestroyed, Resource: "db", ID: removed[0].ID, Key: removed[0].Identity.Key, Owner: removed[0].Owner})
+	assert.Equal(t, []string{"b.yaml db path /b: yes"}, w.list(managed.Question{}))
+}

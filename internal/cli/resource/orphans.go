@@ -1,0 +1,109 @@
+package resource
+
+import (
+	"context"
+	"errors"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/deployster-go/deployster/control/apply"
+	"github.com/deployster-go/deployster/control/managed"
+	"github.com/deployster-go/deployster/control/runs"
+	"github.com/deployster-go/deployster/internal/cli/app"
+	"github.com/deployster-go/deployster/internal/cli/arguments"
+	"github.com/deployster-go/deployster/internal/cli/exit"
+	"github.com/deployster-go/deployster/internal/cli/prompt"
+	"github.com/deployster-go/deployster/internal/cli/session"
+	"github.com/deployster-go/deployster/internal/view"
+)
+
+// registerOrphans adds the flag --orphans, with which a command takes no manifest.
+func registerOrphans(c *cobra.Command, into *bool, usage string) {
+	c.Flags().BoolVar(into, "orphans", false, usage)
+	c.Args = func(c *cobra.Command, args []string) error {
+		if !*into {
+			return arguments.Manifests(c, args)
+		}
+		if len(args) > 0 {
+			return exit.Usage("--orphans is of all manifests, so %s cannot be given: leave it out, or name some orphans with --target %s#NAME", strings.Join(args, " "), args[0])
+		}
+		return nil
+	}
+}
+
+// refuseWithOrphans refuses the flags that concern manifests.
+func refuseWithOrphans(a *app.App, o lookOptions, prune bool) error {
+	switch {
+	case a.Server() != "":
+		return exit.Usage("--orphans is done where the log is, and not through server %s: run it there, without --server and DEPLOYSTER_SERVER", a.Server())
+	case prune:
+		return exit.Usage("--prune is for what one manifest no longer declares, and --orphans for what none does: leave one of them out")
+	case len(o.input.Variables) > 0:
+		return exit.Usage("--var and --var-file are for manifests, and --orphans reads none: leave them out")
+	}
+	return nil
+}
+
+func destroyOrphans(ctx context.Context, a *app.App, o applyOptions) error {
+	if err := refuseWithOrphans(a, o.lookOptions, o.input.Prune); err != nil {
+		return err
+	}
+	mode, err := prompt.ConfirmMode(a, o.confirm)
+	if err != nil {
+		return err
+	}
+	s, err := session.StartOrphans(ctx, a, "destroy", o.input.Targets, o.engine)
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	return noOrphans(a, s.Execute(a, mode, o.keepGoing, nil))
+}
+
+func planOrphans(ctx context.Context, a *app.App, o planOptions) error {
+	if !o.input.Removing {
+		return exit.Usage("plan --orphans shows what a destroy would remove: say --destroy, too")
+	}
+	if o.saving {
+		return exit.Usage("a plan of --orphans cannot be saved: leave -o out, and run \"deployster destroy --orphans\"")
+	}
+	if err := refuseWithOrphans(a, o.lookOptions, o.input.Prune); err != nil {
+		return err
+	}
+	s, err := session.StartOrphans(ctx, a, "plan", o.input.Targets, o.engine)
+	if err != nil {
+		return err
+	}
+	held, err := runs.Watch(s.Control)
+	if err != nil {
+		s.Close()
+		return err
+	}
+	l := &look{s, held, a.Report("plan")}
+	defer l.end()
+	s.Caller.Observer, s.Caller.Absence = l.report.Observer, held.Gone
+	l.Spec.KeepGoing = true
+	with, err := l.Runner(l.Ctx)
+	if err != nil {
+		return noOrphans(a, l.Interrupted(errors.Join(err, l.report.Close())))
+	}
+	plan, err := l.Plan(l.Ctx, with)
+	err = l.show(err, plan != nil, func(lines *view.JSON) { lines.Plan(plan) }, func() error { return view.Plan(a.Out, plan, a.PlanOptions(a.Out)) })
+	if err == nil && o.detailed && plan.Changes() {
+		return exit.Reported(exit.ErrChanges)
+	}
+	return l.Interrupted(err)
+}
+
+// noOrphans makes a sentence of it that there is nothing to remove.
+func noOrphans(a *app.App, err error) error {
+	var unknown *managed.UnknownTargetError
+	switch {
+	case errors.Is(err, apply.ErrNoOrphans):
+		return a.Ended("No orphan is to be removed.")
+	case errors.As(err, &unknown):
+		return exit.Usage("%w", err)
+	}
+	return err
+}
