@@ -208,21 +208,7 @@ func (r *Runner) applyOne(ctx context.Context, res *resource) (report.Status, er
 	if err := r.resolve(res); err != nil {
 		return report.Failed, err
 	}
-	if err := r.recall(ctx, res); err != nil {
-		return report.Failed, err
-	}
-	if err := r.own(ctx, res); err != nil {
-		return report.Failed, err
-	}
-	if res.deposes != nil && res.destroysFirst(res.identity.Key != "") {
-		if err := r.removeFormer(ctx, res); err != nil {
-			return report.Failed, err
-		}
-	}
-	out, err := r.observe(ctx, res)
-	if err == nil {
-		err = r.answered(ctx, res, out)
-	}
+	out, err := r.observeOwned(ctx, res)
 	if err != nil {
 		return report.Failed, err
 	}
@@ -241,6 +227,9 @@ func (r *Runner) applyOne(ctx context.Context, res *resource) (report.Status, er
 		return report.Failed, err
 	}
 	if err := r.bound(res, &out); err != nil {
+		return report.Failed, err
+	}
+	if out, err = r.observeAgain(ctx, res, out); err != nil {
 		return report.Failed, err
 	}
 	if out.Status == protocol.Valid {

@@ -15,8 +15,8 @@ func (r *Runner) bound(res *resource, out *protocol.StateOutput) error {
 		return nil
 	}
 	planned, ok := r.boundTo(res)
-	if !ok && res.Late != nil {
-		return nil // its instances are
+	if !ok && (res.Late != nil || res.deposed != "") {
+		return nil // its instances are; what a resource was before is looked at when it is removed
 	}
 	if !ok {
 		return &deviation.Error{Reason: "the plan has no such resource"}

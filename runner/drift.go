@@ -29,13 +29,13 @@ func (r *Runner) Drift(ctx context.Context, caller Caller) (_ *report.Drift, err
 	}
 	r.forgetInstances()
 	needs := map[string][]string{}
-	for _, res := range r.resources {
+	for _, res := range r.declared() {
 		needs[res.Name] = r.needs(res)
 	}
-	findings := r.survey(ctx, r.resources, needs, func(*resource) bool { return true }, r.showDrift)
+	findings := r.survey(ctx, r.declared(), needs, func(*resource) bool { return true }, r.showDrift)
 	found := &report.Drift{Run: r.containers.Run, Resources: []report.ResourceDrift{}}
 	var failures failure.Several
-	for _, res := range each(r.resources) {
+	for _, res := range each(r.declared()) {
 		s := findings[res.Name]
 		d := drift(res, s)
 		// Only now all secrets are known.

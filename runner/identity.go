@@ -55,14 +55,16 @@ func (r *Runner) identify(res *resource, answered map[string]any) report.Identit
 		engine = "this machine"
 	}
 	id := report.Identity{Parts: map[string]string{"type": taken.Image(res.Type), "engine": engine}}
+	where := []string{engine, r.spec.Machine, taken.Image(res.Type)}
 	for _, name := range slices.Sorted(maps.Keys(res.init.Plugs)) {
 		if p := res.Plug(res.manifest, name); p != nil && res.init.Plugs[name].Writable && p.Allows(res.Name, res.Type) {
 			id.Parts["plug "+name] = r.real(p.Path)
+			where = append(where, name, id.Parts["plug "+name])
 		}
 	}
 	if r.spec.Thing != nil {
 		if thing := r.spec.Thing(res.manifest, res.Resource, res.config); thing.Key != "" {
-			id.Parts[thing.Name] = thing.Value
+			id.Parts[thing.Name] = r.partText(res, thing.Name, thing.Value)
 			id.Key = IdentityKey(r.spec.Where, r.spec.Machine, res.Type, thing.Key)
 			return id
 		}
@@ -80,7 +82,7 @@ func (r *Runner) identify(res *resource, answered map[string]any) report.Identit
 	case len(answered) > 0: // which the world gave, and which says nothing of the plugs by which it was reached
 		id.Key = hashed(taken.Image(res.Type), answered)
 	case len(named) > 0:
-		id.Key = hashed(r.spec.Machine, id.Parts, named)
+		id.Key = hashed(where, named)
 	}
 	return id
 }
@@ -135,16 +137,21 @@ func (r *Runner) real(path string) string {
 	if r.containers.Remote {
 		return path
 	}
-	if real, err := filepath.EvalSymlinks(path); err == nil {
-		return real
+	if known, ok := r.paths.Load(path); ok {
+		return known.(string) //nolint:forcetypeassert // it holds nothing else
 	}
-	return path
+	real, err := filepath.EvalSymlinks(path)
+	if err != nil {
+		return path
+	}
+	r.paths.Store(path, real)
+	return real
 }
 
 // own finds out whether a resource is still what it was, and whether another manifest manages that. It comes
 // after the past is known, and before its type is asked.
 func (r *Runner) own(ctx context.Context, res *resource) error {
-	res.deposes, res.replaced, res.took = nil, "", nil
+	res.deposes, res.deposesOf, res.replaced, res.took = nil, nil, "", nil
 	res.identity = r.identify(res, nil)
 	if res.ReadOnly || res.undeclared != nil || r.caller.Owners == nil {
 		return nil
@@ -154,22 +161,39 @@ func (r *Runner) own(ctx context.Context, res *resource) error {
 		return err
 	}
 	was, open := made, res.recalled.Open
-	if res.took != nil && made == nil {
+	isTook := res.took != nil && made == nil
+	if isTook {
 		was, open = &res.took.Undeclared, res.took.Open
 	}
 	if was == nil {
 		return nil
 	}
-	changed := was.Identity.Differs(res.identity)
-	if len(changed) == 0 || r.movedAlong(res, was, changed) {
+	if r.sameThing(res, was) {
 		return nil
 	}
-	return r.depose(res, was, open)
+	if isTook && res.took.Declares {
+		return r.ownedElsewhere(res, res.took) // it would be lost
+	}
+	return r.depose(res, was, open, isTook)
+}
+
+// observeOwned observes a resource once its past is known, and which thing it is.
+func (r *Runner) observeOwned(ctx context.Context, res *resource) (out protocol.StateOutput, err error) {
+	if err = r.recall(ctx, res); err == nil {
+		err = r.own(ctx, res)
+	}
+	if err == nil {
+		out, err = r.observe(ctx, res)
+	}
+	if err == nil {
+		err = r.answered(ctx, res, out)
+	}
+	return out, err
 }
 
 // depose has what runs made of a resource be removed, as that is another thing by now.
-func (r *Runner) depose(res *resource, was *report.Undeclared, open func() (report.Made, error)) error {
-	res.replaced = was.Identity.DiffersText(res.identity)
+func (r *Runner) depose(res *resource, was *report.Undeclared, open func() (report.Made, error), isTook bool) error {
+	res.replaced = r.secrets.Mask(was.Identity.DiffersText(res.identity))
 	if res.PreventDestroy {
 		return r.prevented(res, "it would be another thing ("+res.replaced+"), and what run "+was.Run+" made would be removed")
 	}
@@ -185,10 +209,27 @@ func (r *Runner) depose(res *resource, was *report.Undeclared, open func() (repo
 	old.Made, old.Deposed = made, true
 	old.Identity, old.PreventDestroy = was.Identity, false // what is declared now says so
 	res.deposes = &old
-	if res.took == nil || res.took.ID == was.ID && res.took.Run == was.Run {
+	switch {
+	case isTook:
+		res.deposesOf = res.took
 		res.past, res.took = Past{ID: r.newID(res)}, nil
+	case res.took == nil:
+		res.past = Past{ID: r.newID(res)}
 	}
 	return nil
+}
+
+// sameThing reports whether what runs made of a resource is what it is configured to be. What is equal by all that
+// is known of it is, however it is written.
+func (r *Runner) sameThing(res *resource, was *report.Undeclared) bool {
+	if key := was.Identity.Key; key != "" && key == res.identity.Key {
+		return true
+	}
+	changed := was.Identity.Differs(res.identity)
+	if res.init.Keeps && res.identity.Key == "" { // it is found by what is kept, by whichever way
+		changed = slices.DeleteFunc(changed, func(name string) bool { return name != "type" })
+	}
+	return len(changed) == 0 || r.movedAlong(res, was, changed)
 }
 
 // take finds out whether another manifest manages what a resource is. One that still declares it keeps it.
@@ -220,7 +261,7 @@ func (r *Runner) take(ctx context.Context, res *resource) error {
 // the key identifies.
 func (r *Runner) becomesAnother(name, key string) bool {
 	res := r.byNode[name]
-	return res != nil && res.Late == nil && res.final && !res.ReadOnly && r.identify(res, nil).Key != key
+	return res != nil && res.Late == nil && res.final && !res.ReadOnly && res.early != key
 }
 
 // takeOfKey is take by what identifies a thing, wherever it is declared.
@@ -249,8 +290,12 @@ func (r *Runner) takeOver(ctx context.Context, res *resource, other *report.Owne
 	if past.ID = other.ID; past.ID == "" && other.Name != res.Name {
 		past.ID = past.Identity // what it is marked with
 	}
+	named := other.ID == "" && past.ID != ""
 	res.past, res.took = past, other
 	r.learnKept(res, past.Kept)
+	if named && r.applying && len(past.Kept) > 0 && past.ID != other.Name { // it is kept by the name that it had there
+		return r.emit(ctx, r.keeping(res, past.Kept))
+	}
 	return nil
 }
 
@@ -292,8 +337,11 @@ func (r *Runner) movedAlong(res *resource, was *report.Undeclared, changed []str
 
 // missing reports whether a path is known not to be there.
 func (r *Runner) missing(path string) bool {
-	if r.containers.Remote || !filepath.IsAbs(path) {
+	if r.containers.Remote || r.spec.Machine != "" || !filepath.IsAbs(path) { // it may be on another machine
 		return false
+	}
+	if _, err := os.Lstat(filepath.Dir(path)); err != nil {
+		return false // such as a disk that is not there
 	}
 	_, err := os.Lstat(path)
 	return errors.Is(err, fs.ErrNotExist)
@@ -420,8 +468,14 @@ func (r *Runner) removeFormer(ctx context.Context, res *resource) error {
 	if r.ready(ctx, old); old.failure != nil {
 		return old.failure
 	}
-	if r.mayStay(old) {
+	if err := r.elsewhere(old); err != nil {
+		return err
+	}
+	if old.took = res.deposesOf; r.mayStay(res, old) {
 		return nil // it is found out at the end
+	}
+	if ours, err := r.isOurs(ctx, old); err != nil || ours {
+		return err
 	}
 	if _, err := r.pruning().removeEntered(ctx, old); err != nil {
 		return fmt.Errorf("removing what it was before (%s): %w", res.replaced, err)
@@ -432,13 +486,36 @@ func (r *Runner) removeFormer(ctx context.Context, res *resource) error {
 
 // mayStay reports whether something that a resource was before is what another one is now, or may come to be.
 // Nothing of those that are being visited is looked at.
-func (r *Runner) mayStay(old *resource) bool {
+func (r *Runner) mayStay(now, old *resource) bool {
+	key := old.undeclared.Identity.Key
 	return slices.ContainsFunc(r.declared(), func(res *resource) bool {
-		if res.ReadOnly || taken.Image(res.Type) != taken.Image(old.Type) {
+		if res == now || res.ReadOnly || taken.Image(res.Type) != taken.Image(old.Type) {
 			return false
 		}
-		return res.Late != nil || !res.final || r.thing(res) == r.thing(old)
+		return res.Late != nil || !res.final || key != "" && res.early == key
 	})
+}
+
+// isOurs reports whether what a resource was before is another resource of the manifest, also one that the run has
+// nothing to do with.
+func (r *Runner) isOurs(ctx context.Context, old *resource) (bool, error) {
+	key := old.undeclared.Identity.Key
+	if key == "" || r.caller.Owners == nil {
+		return false, nil
+	}
+	ours, err := r.caller.Owners.Ours(ctx, key)
+	return slices.ContainsFunc(ours, func(other *report.Owned) bool { return !other.Deposed && other.Name != old.Name }), err
+}
+
+// observeAgain removes what a resource was before, where that goes first, and looks at the resource again.
+func (r *Runner) observeAgain(ctx context.Context, res *resource, out protocol.StateOutput) (protocol.StateOutput, error) {
+	if res.deposes == nil || out.Status == protocol.Valid || !res.destroysFirst() {
+		return out, nil
+	}
+	if err := r.removeFormer(ctx, res); err != nil {
+		return out, err
+	}
+	return r.observe(ctx, res)
 }
 
 // firstGone is which attempt of its name the removal of a former thing is that comes before the new one is made.
@@ -470,8 +547,7 @@ func (d *removal) recorded(ctx context.Context, res *resource) (*resource, error
 	if was == nil {
 		return nil, d.take(ctx, res)
 	}
-	changed := was.Identity.Differs(res.identity)
-	if len(changed) == 0 || d.movedAlong(res, was, changed) {
+	if d.sameThing(res, was) {
 		return nil, nil
 	}
 	made, err := res.past.Open()
@@ -483,12 +559,14 @@ func (d *removal) recorded(ctx context.Context, res *resource) (*resource, error
 	u.Identity, u.PreventDestroy = was.Identity, false // what is declared now says so, and was asked
 	old := d.former(u)
 	old.times = firstGone
-	d.ready(ctx, old)
-	return old, old.failure
+	if d.ready(ctx, old); old.failure != nil {
+		return nil, old.failure
+	}
+	return old, d.elsewhere(old)
 }
 
-// destroysFirst reports whether the old thing of a resource is removed before the new one is made. Of a type that
-// says nothing of what identifies its things it is: should the two be one all the same, it is there at the end.
-func (res *resource) destroysFirst(known bool) bool {
-	return res.init.Replace == protocol.DestroyFirst || res.init.Replace == "" && !known
+// destroysFirst reports whether the old thing of a resource is removed before the new one is made. It is unless the
+// type says otherwise: should the two be one all the same, it is there at the end.
+func (res *resource) destroysFirst() bool {
+	return res.init.Replace != protocol.CreateFirst || taken.Image(res.deposes.Type) != taken.Image(res.Type)
 }

@@ -130,17 +130,8 @@ func (r *Runner) planOne(ctx context.Context, res *resource, entry *report.Resou
 			return err
 		}
 	}
-	if err := r.recall(ctx, res); err != nil {
-		return err
-	}
-	if err := r.own(ctx, res); err != nil {
-		return err
-	}
+	out, err := r.observeOwned(ctx, res)
 	entry.Replaces = res.replaced
-	out, err := r.observe(ctx, res)
-	if err == nil {
-		err = r.answered(ctx, res, out)
-	}
 	if err == nil && out.Status == protocol.Stale {
 		err = r.mayLose(res, out.Actions)
 	}

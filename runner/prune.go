@@ -55,14 +55,20 @@ func (r *Runner) staysAsAnother(ctx context.Context, res *resource, managed map[
 	if err := r.elsewhere(res); err != nil {
 		return false, err
 	}
-	if res.deposed != "" && managed[r.thing(res)] != nil {
-		return true, nil
+	if res.deposed != "" {
+		key := res.undeclared.Identity.Key
+		if ours, err := r.isOurs(ctx, res); err != nil || ours || key != "" && managed[r.known(res)] != nil {
+			return err == nil, err
+		}
 	}
 	if key := res.undeclared.Identity.Key; r.caller.Owners != nil && key != "" {
 		other, err := r.caller.Owners.Other(ctx, key)
 		if err != nil || other != nil && other.Declares {
 			return err == nil, err
 		}
+	}
+	if res.deposed != "" {
+		return false, nil
 	}
 	return false, r.stillDeclared(res, managed)
 }

@@ -158,6 +158,9 @@ func (r *Runner) boundRemoval(res *resource, out protocol.StateOutput) error {
 		return nil
 	}
 	planned, ok := r.spec.Bound[res.node()]
+	if now, open := r.spec.Bound[res.Name]; !ok && res.deposed != "" && open && now.Status == report.Unknown {
+		return nil // the plan could not know it
+	}
 	if !ok {
 		return &deviation.Error{Reason: "the plan does not remove it"}
 	}

@@ -133,6 +133,7 @@ type Runner struct {
 	panics     *invoke.Panics
 	invoker    *invoke.Invoker
 	observing  sync.Mutex
+	paths      sync.Map // paths of plugs, without links
 	asking     sync.Mutex
 
 	outputs   report.Outputs // what an Apply came to
@@ -170,7 +171,11 @@ func New(spec Spec, containers Containers) *Runner {
 	}
 	if spec.Prune {
 		for _, u := range spec.Undeclared {
-			r.orphan(orphan(u))
+			if u.Deposed {
+				r.addFormer(u, false)
+			} else {
+				r.orphan(orphan(u))
+			}
 		}
 	}
 	for _, u := range spec.Deposed {

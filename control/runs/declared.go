@@ -157,29 +157,36 @@ func (w *written) declaration(resource string) (any, bool) {
 	return said, declared
 }
 
-// declaredLast reports whether the newest run of the manifest of a thing declared it. Where none is known, it does.
+// declaredLast reports whether one of the newest runs of the manifest of a thing declared it: a run of some targets says
+// nothing of the rest. Where none is known, it is declared.
 func (d Declarations) declaredLast(ctx context.Context, t *Thing) (bool, error) {
 	target := RunTarget("", t.Manifest)
-	if d.read != nil {
-		if last, known := d.read.last[target]; known {
-			return last == nil || last[t.Name], nil
-		}
-	}
 	var last map[string]bool
-	for e, err := range d.Log.Read(ctx, deploylog.Filter{Target: target, Name: target.Started(), Last: 1}) {
-		if err != nil {
-			return false, fmt.Errorf("reading what the newest run of %s declared: %w", t.Owner(), err)
-		}
-		last = map[string]bool{}
-		for name := range DataOf(e).Resources {
-			last[name] = true
-		}
-	}
+	known := false
 	if d.read != nil {
-		d.read.last[target] = last
+		last, known = d.read.last[target]
 	}
-	return last == nil || last[t.Name], nil
+	if !known {
+		for e, err := range d.Log.Read(ctx, deploylog.Filter{Target: target, Name: target.Started(), Last: newestRuns}) {
+			if err != nil {
+				return false, fmt.Errorf("reading what the newest runs of %s declared: %w", t.Owner(), err)
+			}
+			if last == nil {
+				last = map[string]bool{}
+			}
+			for name := range DataOf(e).Resources {
+				last[name] = true
+			}
+		}
+		if d.read != nil {
+			d.read.last[target] = last
+		}
+	}
+	return last == nil || last[t.Name] || last[address.Declared(t.Name)], nil
 }
+
+// newestRuns is how many runs of a manifest are looked at: one of some targets says nothing of the rest.
+const newestRuns = 10
 
 // Renamed returns the files that a manifest may be called now whose files are gone, as they declare a thing of it:
 // those that are beside it and declare something of the same name and type. sure says that the first one is, as

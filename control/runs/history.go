@@ -10,6 +10,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/deployster-go/deployster/deploylog"
@@ -104,6 +105,7 @@ type Taken struct {
 // alone has it, which is the one that made or took it last. Runs by versions that record nothing of this
 // are not in it.
 type History struct {
+	mu       sync.Mutex // of who shares it
 	log      deploylog.Log
 	identify func(Making) *report.Identity // of what was recorded without; may be nil
 	placed   bool                          // of one place: whatever it holds is of one owner
@@ -121,10 +123,8 @@ func newHistory(log deploylog.Log) *History {
 }
 
 // historyEvents are the names of the events that a History is made of.
-func historyEvents() []string {
-	return []string{
-		string(report.ActionStarted), string(report.ResourceAdopted), EventResourceMoved, EventResourceForgotten, EventResourceClaimed, string(report.ResourceDestroyed),
-	}
+var historyEvents = []string{
+	string(report.ActionStarted), string(report.ResourceAdopted), EventResourceMoved, EventResourceForgotten, EventResourceClaimed, string(report.ResourceDestroyed),
 }
 
 // ReadHistory reads it from the log. What is made in places, as by environments and pipelines, is of no
@@ -132,7 +132,7 @@ func historyEvents() []string {
 // without them, by former versions; it may be nil.
 func ReadHistory(ctx context.Context, log deploylog.Log, identify func(Making) *report.Identity) (*History, error) {
 	var events []deploylog.Event
-	for _, name := range historyEvents() {
+	for _, name := range historyEvents {
 		for e, err := range log.Read(ctx, deploylog.Filter{Name: name}) {
 			if err != nil {
 				return nil, fmt.Errorf("reading what runs have made: %w", err)
@@ -156,19 +156,36 @@ func ReadHistory(ctx context.Context, log deploylog.Log, identify func(Making) *
 // makes reports whether an event may say what a run makes.
 func makes(e deploylog.Event) bool { return bytes.Contains(e.Data, []byte(`"made":`)) }
 
+// follow takes in an event that was read of the log for somebody else, unless it is known.
+func (h *History) follow(ctx context.Context, e deploylog.Event) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if e.Seq <= h.seq {
+		return nil
+	}
+	return h.foldNew(ctx, e)
+}
+
+// foldNew takes in any event of the log.
+func (h *History) foldNew(ctx context.Context, e deploylog.Event) error {
+	if slices.Contains(historyEvents, e.Name) && (e.Name != string(report.ActionStarted) || makes(e)) {
+		if err := h.fold(ctx, e); err != nil {
+			return err
+		}
+	}
+	h.seq = e.Seq
+	return nil
+}
+
 // Update reads what the log says since.
 func (h *History) Update(ctx context.Context) error {
-	known := historyEvents()
 	for e, err := range h.log.Read(ctx, deploylog.Filter{After: h.seq}) {
 		if err != nil {
 			return fmt.Errorf("reading what runs have made: %w", err)
 		}
-		if slices.Contains(known, e.Name) && (e.Name != string(report.ActionStarted) || makes(e)) {
-			if err := h.fold(ctx, e); err != nil {
-				return err
-			}
+		if err := h.foldNew(ctx, e); err != nil {
+			return err
 		}
-		h.seq = e.Seq
 	}
 	return nil
 }
@@ -283,9 +300,12 @@ func (h *History) foldGone(ctx context.Context, resource string, e deploylog.Eve
 		return nil
 	}
 	if p.Of != nil {
-		h.drop(func(t *Thing) bool {
-			return t.Owner().same(*p.Of) && t.ID == p.ID && (p.Key == "" || t.key() == "" || t.key() == p.Key)
-		}, resource)
+		gone := slices.DeleteFunc(slices.Clone(list), func(t *Thing) bool { return !t.Owner().same(*p.Of) || t.ID != p.ID })
+		for _, t := range gone {
+			if len(gone) == 1 || p.Key == "" || t.key() == p.Key {
+				h.remove(t)
+			}
+		}
 		return nil
 	}
 	if e.Name == string(report.ResourceDestroyed) && len(list) > 1 && !h.placed {
@@ -418,7 +438,7 @@ func (h *History) Others(of Owner, key string) (others []*Thing) {
 
 // Called reports whether a thing of a manifest may have the name of its resource as its id: nothing else has that.
 func (h *History) Called(of Owner, name string) bool {
-	if h.ids[name] > 0 {
+	if h.ids[name] > 0 || slices.ContainsFunc(h.things[name], func(t *Thing) bool { return t.ID == "" && !t.Claimed && !t.Of(of) }) {
 		return false
 	}
 	first, known := h.named[name]
@@ -554,8 +574,8 @@ func (r *Run) recordMade(ctx context.Context, e deploylog.Event, p Data, m *repo
 // changing appends an event that changes what is made under some names, and removes the protected documents of
 // what is gone then.
 func (r *Run) changing(ctx context.Context, names []string, appends func() error) error {
-	r.mu.Lock()
-	defer r.mu.Unlock()
+	r.history.mu.Lock()
+	defer r.history.mu.Unlock()
 	if err := r.history.Update(ctx); err != nil {
 		return err
 	}
@@ -581,11 +601,11 @@ func (r *Run) changing(ctx context.Context, names []string, appends func() error
 // and declares no longer, and what no run made. What is recorded already changes where prevent_destroy does.
 func (r *Run) own(ctx context.Context, e report.Event, p Data) error {
 	m := e.Made()
-	r.mu.Lock()
+	r.history.mu.Lock()
 	err := r.history.Update(ctx)
 	t, known := r.history.Thing(r.o.Owner(), e.Resource)
 	claimed := slices.ContainsFunc(r.history.keys[m.Identity.Key], func(other *Thing) bool { return other.Of(r.o.Owner()) })
-	r.mu.Unlock()
+	r.history.mu.Unlock()
 	switch {
 	case err != nil:
 		return err
@@ -615,8 +635,8 @@ func (r *Run) outdated(t *Thing, m *report.Made) bool {
 // madeBefore is the run that made what is known by a name, for this manifest or another one; ""
 // where none did.
 func (r *Run) madeBefore(e report.Event) string {
-	r.mu.Lock()
-	defer r.mu.Unlock()
+	r.history.mu.Lock()
+	defer r.history.mu.Unlock()
 	if e.Took != nil {
 		return e.Took.Run
 	}
@@ -628,17 +648,22 @@ func (r *Run) madeBefore(e report.Event) string {
 
 // recordMoves records the names that things of the manifest have from now on, with what is kept of them.
 func (r *Run) recordMoves(ctx context.Context) error {
-	r.mu.Lock()
-	defer r.mu.Unlock()
 	owner := r.o.Owner()
+	r.history.mu.Lock()
 	r.history.Move(owner, r.history.Moves(owner, r.o.Moved))
-	moves := r.history.moves
+	moves, ids := r.history.moves, map[string]string{}
 	r.history.moves = nil
+	for _, name := range moves {
+		if t, ok := r.history.Thing(owner, name); ok {
+			ids[name] = t.ID
+		}
+	}
+	r.history.mu.Unlock() // what is kept is read by way of what keeps it up to date
 	for _, from := range slices.Sorted(maps.Keys(moves)) {
 		err := appendEvent(ctx, r.o.Log, deploylog.Event{
 			Deployment: r.o.ID, Target: resourceTarget(moves[from]), Revision: r.o.Revision, Name: EventResourceMoved, Attempt: 1,
-		}, Data{From: from, Of: &owner})
-		if err == nil {
+		}, Data{From: from, Of: &owner, ID: ids[moves[from]]})
+		if err == nil && ids[moves[from]] == "" { // else it is kept by its id
 			err = r.moveKept(ctx, from, moves[from])
 		}
 		if err != nil {
@@ -654,9 +679,6 @@ const attemptMoved = 1 << 20
 // moveKept has what is kept of a resource, which has its name as its id, kept under another name. The document
 // stays the same.
 func (r *Run) moveKept(ctx context.Context, from, to string) error {
-	if t, ok := r.history.Thing(r.o.Owner(), to); ok && t.ID != "" {
-		return nil // that is what it is kept by
-	}
 	kept, err := r.o.memory().lastKept(ctx, from, "")
 	if err != nil || kept.None() {
 		return err

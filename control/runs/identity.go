@@ -14,8 +14,8 @@ import (
 func (h *History) Moving(of Owner, moves map[string]string, past runner.PastFunc) runner.PastFunc {
 	h.Move(of, moves)
 	log, seq := h.log, h.seq
-	from := make(map[string]string, len(moves))
-	for before, now := range moves {
+	from := make(map[string]string, len(h.moves))
+	for before, now := range h.moves { // also those of a question before
 		from[now] = before
 	}
 	return func(ctx context.Context, resource string, keeps bool) (runner.Past, error) {

@@ -6,7 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
-	"sync"
+	"strings"
 
 	"github.com/deployster-go/deployster/internal/protected"
 	"github.com/deployster-go/deployster/runner"
@@ -14,7 +14,8 @@ import (
 )
 
 // Owned is what the log knows of the resources of one manifest, and of what others manage, while a run is at
-// work. It reads what is new with each question, and is safe for concurrent use.
+// work. It reads what is new with each question about a past, which comes first of each resource, and is safe for
+// concurrent use.
 type Owned struct {
 	Of     Owner
 	Run    string // that asks
@@ -24,25 +25,26 @@ type Owned struct {
 	Moved    func(resource string) (manifest, from string)     // where a resource was made by another manifest, as this one says; may be nil
 	Declares func(ctx context.Context, t *Thing) (bool, error) // whether the manifest of a thing still declares it
 
-	mu      sync.Mutex
 	history *History
 }
 
 // NewOwned returns what a history says. past is the past of resources by their names.
+// Both read the log by way of the Pasts of the memory.
 func NewOwned(h *History, of Owner, run string, m Memory, past runner.PastFunc) *Owned {
+	m.Pasts.Follow(h)
 	return &Owned{Of: of, Run: run, Memory: m, Places: past, history: h}
 }
 
 // Past implements runner.PastFunc.
 func (o *Owned) Past(ctx context.Context, resource string, keeps bool) (p runner.Past, err error) {
-	t, id, err := o.thing(ctx, resource)
-	if err != nil {
+	if p, err = o.Places(ctx, resource, keeps); err != nil { // which brings the history up to date, too
 		return p, err
 	}
-	if id == "" {
-		p, err = o.Places(ctx, resource, keeps)
-	} else {
-		p, err = o.Memory.PastOf(ctx, resource, id, keeps)
+	t, id := o.thing(resource)
+	if id != "" {
+		if p, err = o.Memory.PastOf(ctx, resource, id, keeps); err != nil {
+			return p, err
+		}
 	}
 	if t != nil {
 		u := t.Undeclared()
@@ -53,46 +55,53 @@ func (o *Owned) Past(ctx context.Context, resource string, keeps bool) (p runner
 
 // thing is what is known of a resource of the manifest, nil where nothing is, and the id that it has, or is to
 // have; "" is its name.
-func (o *Owned) thing(ctx context.Context, resource string) (*Thing, string, error) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if err := o.history.Update(ctx); err != nil {
-		return nil, "", err
-	}
+func (o *Owned) thing(resource string) (*Thing, string) {
+	o.history.mu.Lock()
+	defer o.history.mu.Unlock()
 	if t, made := o.history.Thing(o.Of, resource); made {
-		return t, t.ID, nil
+		now := *t // it may change when the lock is given back
+		return &now, t.ID
 	}
 	if !o.history.Called(o.Of, resource) {
-		return nil, resource + "#" + o.Run, nil
+		return nil, resource + "#" + o.Run
 	}
-	return nil, "", nil
+	return nil, ""
 }
 
 // Other implements runner.Owners.
 func (o *Owned) Other(ctx context.Context, key string) (*report.Owned, error) {
-	others, err := o.others(ctx, key)
-	if err != nil || len(others) == 0 {
-		return nil, err
+	var newest *report.Owned
+	for _, t := range o.others(key) {
+		other, err := o.told(ctx, t)
+		if err != nil || other.Declares {
+			return other, err
+		}
+		if newest == nil {
+			newest = other
+		}
 	}
-	return o.told(ctx, others[0])
+	return newest, nil
 }
 
-func (o *Owned) others(ctx context.Context, key string) ([]*Thing, error) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if err := o.history.Update(ctx); err != nil {
-		return nil, err
+// copied are things as they are now.
+func copied(things []*Thing) (all []*Thing) {
+	for _, t := range things {
+		now := *t
+		all = append(all, &now)
 	}
-	return o.history.Others(o.Of, key), nil
+	return all
+}
+
+func (o *Owned) others(key string) []*Thing {
+	o.history.mu.Lock()
+	defer o.history.mu.Unlock()
+	return copied(o.history.Others(o.Of, key))
 }
 
 // Ours implements runner.Owners.
-func (o *Owned) Ours(ctx context.Context, key string) (ours []*report.Owned, err error) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if err := o.history.Update(ctx); err != nil {
-		return nil, err
-	}
+func (o *Owned) Ours(_ context.Context, key string) (ours []*report.Owned, err error) {
+	o.history.mu.Lock()
+	defer o.history.mu.Unlock()
 	for _, t := range slices.Backward(o.history.keys[key]) {
 		if t.Of(o.Of) && !t.Claimed {
 			ours = append(ours, &report.Owned{Undeclared: t.Undeclared(), By: t.Owner().owned()})
@@ -116,18 +125,20 @@ func (o *Owned) Takes(ctx context.Context, resource string, now *report.Made) (*
 	if o.Moved != nil {
 		manifest, from = o.Moved(resource)
 	}
-	o.mu.Lock()
-	err := o.history.Update(ctx)
-	named := slices.Clone(o.history.things[resource])
-	moved := slices.Clone(o.history.things[from])
-	o.mu.Unlock()
-	if err != nil {
-		return nil, err
-	}
+	o.history.mu.Lock()
+	named := copied(o.history.things[resource])
+	moved := copied(o.history.things[from])
+	o.history.mu.Unlock()
 	for _, t := range slices.Backward(moved) {
-		if owner := t.Owner(); manifest != "" && !t.Deposed && !t.Of(o.Of) && (owner.Name == manifest || slices.Equal(owner.Manifest, []string{manifest})) {
-			return &report.Owned{Undeclared: t.Undeclared(), By: owner.owned(), Open: func() (report.Made, error) { return t.Open(o.Memory.Protected) }}, nil
+		owner := t.Owner()
+		if manifest == "" || t.Deposed || t.Claimed || t.Of(o.Of) || owner.Workspace != o.Of.Workspace && t.Here(o.Of) || owner.Name != manifest && strings.Join(owner.Manifest, " ") != manifest {
+			continue
 		}
+		other, err := o.told(ctx, t)
+		if err == nil {
+			other.Open = func() (report.Made, error) { return t.Open(o.Memory.Protected) }
+		}
+		return other, err
 	}
 	for _, t := range slices.Backward(named) {
 		if t.Deposed || t.Claimed || t.Of(o.Of) || t.key() != "" || !alike(t, now, o.Memory.Protected) {

@@ -20,6 +20,7 @@ type Pasts struct {
 
 	mu         sync.Mutex
 	seq        int64             // of the last event that is in them
+	follows    *History          // is kept up to date with them; may be nil
 	identities map[string]string // by name; one that is not here is its own
 	unsettled  map[string]*unsettled
 	kept       map[string]int64 // by name, the event that says what is kept
@@ -36,6 +37,13 @@ type unsettled struct {
 // NewPasts returns those of a log. Nothing is read before the first question.
 func NewPasts(log deploylog.Log) *Pasts {
 	return &Pasts{log: log, identities: map[string]string{}, unsettled: map[string]*unsettled{}, kept: map[string]int64{}, steps: newSteps()}
+}
+
+// Follow has a history be kept up to date with what is read. Of events before that it is up to date already.
+func (p *Pasts) Follow(h *History) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.follows = h
 }
 
 // known is what is known of one resource.
@@ -64,6 +72,11 @@ func (p *Pasts) catchUp(ctx context.Context) error {
 		}
 		p.fold(e)
 		p.seq = e.Seq
+		if p.follows != nil {
+			if err := p.follows.follow(ctx, e); err != nil {
+				return err
+			}
+		}
 	}
 	return nil
 }

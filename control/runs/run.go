@@ -59,6 +59,7 @@ type Options struct {
 	Machine      string                        // tells this machine from others that have the log; "" is not known
 	Moved        func(string) string           // the name of a resource by the one that it had before; may be nil
 	Identify     func(Making) *report.Identity // of what former versions recorded; may be nil
+	History      *History                      // of the log; may be nil: the run reads it
 
 	Planned *Planned // that the run does, of which Read has looked; nil is none
 
@@ -117,7 +118,7 @@ func Begin(ctx context.Context, o Options) (*Run, error) {
 		r.End()
 		return nil, err
 	}
-	if o.Manifest != nil {
+	if r.history = o.History; o.Manifest != nil && r.history == nil {
 		if r.history, err = ReadHistory(ctx, o.Log, o.Identify); err != nil {
 			r.End()
 			return nil, err

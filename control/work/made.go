@@ -19,6 +19,7 @@ func (r *Run) Records() {
 	of := r.Owner()
 	r.Control.ManifestName, r.Control.Manifest, r.Control.Workspace, r.Control.Moved = of.Name, of.Manifest, of.Workspace, r.Whole.Renamed
 	r.Control.Identify = r.recordedIdentity
+	r.identifies()
 }
 
 // Owner is the manifest as the log knows it: by its name, else by its files, whatever their order.
@@ -42,7 +43,7 @@ func (r *Run) owner() runs.Owner {
 // With prune the run removes the former; only is what of it, by name, nil is all. A run that is removing destroys
 // what the manifest declares.
 func (r *Run) Recall(ctx context.Context, removing, prune bool, only []string) error {
-	history, err := runs.ReadHistory(ctx, r.Control.Log, r.recordedIdentity)
+	history, err := r.history(ctx)
 	if err != nil {
 		return err
 	}
@@ -63,9 +64,11 @@ func (r *Run) Recall(ctx context.Context, removing, prune bool, only []string) e
 		declared := r.Whole.Stands(name)
 		return declared != nil && (declared.Late == nil || declared.Name != name) // that was another resource of the name
 	}) {
-		if u.Deposed && r.Whole.Stands(u.Name) != nil {
+		switch {
+		case u.Deposed && r.Manifest.Stands(u.Name) != nil:
 			former = append(former, u)
-		} else {
+		case u.Deposed && r.Whole.Stands(u.Name) != nil: // it is no target
+		default:
 			r.Spec.Undeclared = append(r.Spec.Undeclared, u)
 		}
 	}
@@ -92,6 +95,16 @@ func (r *Run) Recall(ctx context.Context, removing, prune bool, only []string) e
 	return err
 }
 
+// history is what runs have made. It is read once.
+func (r *Run) history(ctx context.Context) (*runs.History, error) {
+	if r.Control.History != nil {
+		return r.Control.History, nil
+	}
+	history, err := runs.ReadHistory(ctx, r.Control.Log, r.recordedIdentity)
+	r.Control.History = history
+	return history, err
+}
+
 // Owned is what is known of the resources of the manifest, and of those of others.
 func (r *Run) Owned(history *runs.History) *runs.Owned {
 	of := r.owner()
@@ -114,11 +127,26 @@ func (r *Run) declarations() runs.Declarations {
 // openFormer finds out what it takes to remove what resources were before they came to be another thing.
 // prevent_destroy is what is declared now, which was asked when they came to be that.
 func (r *Run) openFormer(history *runs.History, list []report.Undeclared) ([]report.Undeclared, error) {
-	opened, err := r.open(history, list, nil)
-	for i := range opened {
-		opened[i].PreventDestroy = false
+	var all []report.Undeclared
+	for _, u := range list {
+		opened, err := r.open(history, []report.Undeclared{u}, nil)
+		if err != nil { // such as that of another machine
+			r.Control.Notice(fmt.Sprintf("%v; remove it by hand if it is still there, then \"deployster list --orphans\" and \"deployster state forget\"", err))
+			continue
+		}
+		opened[0].PreventDestroy = false
+		all = append(all, opened...)
 	}
-	return opened, err
+	return all, nil
+}
+
+// identifies has the run know on which machine its things are.
+func (r *Run) identifies() {
+	if r.Info.Remote {
+		r.Spec.Where = r.Info.Address
+	} else if deploylog.Shared(r.Control.Log) {
+		r.Spec.Machine = r.Control.Machine
+	}
 }
 
 // Identify has the run know what the types that ship manage of which there is one.
@@ -127,11 +155,7 @@ func (r *Run) Identify() {
 		key, name, value := shipped.Check{Manifest: m, Here: !r.Info.Remote}.Thing(res, config)
 		return runner.Thing{Key: key, Name: name, Value: value}
 	}
-	if r.Info.Remote {
-		r.Spec.Where = r.Info.Address
-	} else if deploylog.Shared(r.Control.Log) {
-		r.Spec.Machine = r.Control.Machine
-	}
+	r.identifies()
 }
 
 // unmoved notes of what is no longer declared that a move gives it a name which something else has. It

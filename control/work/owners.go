@@ -28,6 +28,9 @@ func (r *Run) recordedIdentity(m runs.Making) *report.Identity {
 	for _, p := range m.Plugs {
 		plugs = append(plugs, &manifest.Plug{Name: p.Name, Path: p.Path, ReadOnly: p.ReadOnly})
 		id.Parts["plug "+p.Name] = p.Path
+		if real, err := filepath.EvalSymlinks(p.Path); err == nil && !r.Info.Remote {
+			id.Parts["plug "+p.Name] = real
+		}
 	}
 	var config map[string]any
 	if json.Unmarshal(m.Config, &config) != nil {

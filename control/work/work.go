@@ -149,6 +149,11 @@ func (c *Config) details(in *Input, on *Connection, request Request) map[string]
 // Begin takes the place of the run in the log, which records what its Caller does and
 // guards its resources. End of that ends it.
 func (r *Run) Begin(ctx context.Context) (*runs.Run, error) {
+	if r.Control.Manifest != nil && r.Control.Place == "" {
+		if _, err := r.history(ctx); err != nil {
+			return nil, err
+		}
+	}
 	held, err := runs.Begin(ctx, r.Control)
 	if err != nil {
 		return nil, err
