@@ -119,6 +119,8 @@ var withServer = map[string]struct {
 
 	"state forget": {refused, "site"},
 	"state show":   {refused, "site"},
+	"state list":   {through, ""},
+	"list":         {through, ""},
 
 	"log copy":   {refused, "a.db b.db"},
 	"log export": {through, ""},
