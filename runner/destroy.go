@@ -353,8 +353,10 @@ func (d *removal) removeOne(ctx context.Context, res *resource) (report.Status, 
 
 // removeEntered removes one resource, on which nobody else works.
 func (d *removal) removeEntered(ctx context.Context, res *resource) (report.Status, error) {
-	if err := d.emit(ctx, res.event(report.ResourceStarted)); err != nil {
-		return report.Failed, err
+	if res.times != firstGone { // else it is a part of what is done to the resource of its name
+		if err := d.emit(ctx, res.event(report.ResourceStarted)); err != nil {
+			return report.Failed, err
+		}
 	}
 	if d.absent[res.node()] == Verified {
 		return report.Absent, d.emit(ctx, goneByLog(res))

@@ -72,7 +72,7 @@ func (r *Runner) identify(res *resource, answered map[string]any) report.Identit
 	named := map[string]any{}
 	for _, member := range res.init.Identity {
 		value, known := memberOf(res.config, member)
-		if !known {
+		if !known || len(protocol.UnknownPaths(map[string]any{member: value})) > 0 {
 			return id
 		}
 		named[member] = value

@@ -7,6 +7,7 @@ import (
 
 	"github.com/deployster-go/deployster/protocol"
 	"github.com/deployster-go/deployster/runner/diff"
+	"github.com/deployster-go/deployster/runner/failure"
 	"github.com/deployster-go/deployster/runner/partial"
 	"github.com/deployster-go/deployster/runner/report"
 	"github.com/deployster-go/deployster/schema"
@@ -29,8 +30,9 @@ func (r *Runner) planTentatively(ctx context.Context, res *resource, entry *repo
 		return nil
 	}
 	out, err := r.observeTentatively(ctx, res, config)
+	entry.Replaces = res.replaced
 	switch {
-	case errors.Is(err, ErrInterrupted) || ctx.Err() != nil:
+	case errors.Is(err, ErrInterrupted) || ctx.Err() != nil, failure.Reason(err) == report.ReasonPrevented, failure.Reason(err) == report.ReasonOwned:
 		return err
 	case err != nil:
 		return nil //nolint:nilerr // it may be asked only once those are there that it depends on
@@ -55,10 +57,7 @@ func (r *Runner) observeTentatively(ctx context.Context, res *resource, config m
 	before := res.config
 	res.config = config
 	defer func() { res.config = before }()
-	if err := r.recall(ctx, res); err != nil {
-		return protocol.StateOutput{}, err
-	}
-	return r.observe(ctx, res)
+	return r.observeOwned(ctx, res)
 }
 
 // foresee notes what the state of a resource will be, as far as its type says so.

@@ -53,6 +53,7 @@ func (r *Run) Recall(ctx context.Context, removing, prune bool, only []string) e
 	of := r.owner()
 	r.Identify()
 	r.tellApart(history)
+	r.tellUnknownMoves(history)
 	if r.Spec.Left, err = r.left(ctx, history, r.declarations()); err != nil {
 		return err
 	}

@@ -134,3 +134,17 @@ func (r *Run) tellApart(history *runs.History) {
 		}
 	}
 }
+
+// tellUnknownMoves notes which resources are to be what another manifest made, of which the log knows nothing: its
+// name or that of the resource may be wrong.
+func (r *Run) tellUnknownMoves(history *runs.History) {
+	for _, move := range r.Whole.Takes {
+		_, done := history.Thing(r.owner(), move.To)
+		known := slices.ContainsFunc(history.Named(move.From), func(t *runs.Thing) bool {
+			return t.ManifestName == move.Manifest || strings.Join(t.Manifest, " ") == move.Manifest
+		})
+		if !done && !known {
+			r.Control.Notice(fmt.Sprintf("%s: moved: no run of %s made %s, so %s is created; \"deployster list\" shows what runs made", move.Position, move.Manifest, move.From, move.To))
+		}
+	}
+}
