@@ -59,13 +59,13 @@ func (l *Log) change(ctx context.Context, statement string, args ...any) (rows i
 	if !l.writes {
 		return 0, l.explain(errReadOnly)
 	}
-	all := &pgx.Batch{}
-	all.Queue("BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE")
-	all.Queue(durable, true)
-	all.Queue(statement, args...)
-	all.Queue("COMMIT")
 	const third = 2
 	err = l.reading(ctx, func(ctx context.Context) error {
+		all := &pgx.Batch{} // a new one for each connection: it remembers what is prepared there
+		all.Queue("BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE")
+		all.Queue(durable, true)
+		all.Queue(statement, args...)
+		all.Queue("COMMIT")
 		var failed error
 		results := l.readers.SendBatch(ctx, all)
 		for i := range all.Len() {
