@@ -268,6 +268,58 @@ func TestAServerThatRefusesAPushSaysWhy(t *testing.T) {
 	w.refused("2", "it needs to read and write the contents of the repository; the server says: Permission to acme/deploy.git denied to ci.")
 }
 
+// A server has said something, and then the connection is lost: that is no refusal. The branch shows what became of the push.
+func TestAConnectionThatIsLostInAPushIsNoRefusal(t *testing.T) {
+	progress := func(text string) string { return fmt.Sprintf("%04x\x02%s", len(text)+5, text) }
+	for name, c := range map[string]struct {
+		pushed, gone bool
+		said, want   string
+	}{
+		"nothing was said":         {want: "the connection was lost before the server answered (EOF), and branch " + branch + " is as it was"},
+		"an empty answer":          {said: " ", want: "the connection was lost before the server answered (unexpected EOF), and branch "},
+		"it was at work":           {said: progress("checking 1%\n"), want: "the connection was lost before the server answered (unexpected EOF), and branch "},
+		"it broke off":             {said: "00", want: "the connection was lost before the server answered (unexpected EOF), and branch "},
+		"it ended with an error":   {said: "000e\x03too late\n", want: "the server refused the push: too late"},
+		"it is gone":               {said: progress("checking\n"), gone: true, want: "so it is unknown whether branch " + branch + " has changed; the next try looks again: the server answered 502"},
+		"it had pushed":            {pushed: true, said: progress("done\n")},
+		"it had pushed, and is so": {pushed: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, "gitea")
+			lost := false
+			w.forge.Before(func(to http.ResponseWriter, r *http.Request) bool {
+				switch {
+				case lost && c.gone:
+					to.WriteHeader(http.StatusBadGateway)
+					return true
+				case lost || r.Method != http.MethodPost || !strings.HasSuffix(r.URL.Path, "git-receive-pack"):
+					return false
+				}
+				lost = true
+				if c.pushed {
+					again := must.Get(http.NewRequestWithContext(r.Context(), r.Method, w.forge.URL+r.URL.Path, r.Body))(t)
+					again.Header = r.Header.Clone()
+					require.NoError(t, must.Get(http.DefaultClient.Do(again))(t).Body.Close())
+				}
+				if c.said != "" {
+					_, _ = to.Write([]byte(strings.TrimLeft(c.said, " ")))
+					_ = http.NewResponseController(to).Flush()
+				}
+				if c.said == " " || strings.Contains(c.said, "too late") {
+					return true
+				}
+				panic(http.ErrAbortHandler)
+			})
+			if c.want != "" {
+				w.refused("2", c.want)
+			}
+			w.forge.Before(nil)
+			w.gives("2", pullrequest.Proposed, 1)
+			w.has("2", 1)
+		})
+	}
+}
+
 // Somebody pushes to the branch between the moment at which it is read and the push.
 func TestWhoPushesAtTheSameTimeIsNotOverwritten(t *testing.T) {
 	w := newWorld(t, "gitea")

@@ -16,6 +16,8 @@ import (
 	"github.com/go-git/go-git/v5/plumbing/object"
 	"github.com/go-git/go-git/v5/plumbing/protocol/packp"
 	"github.com/go-git/go-git/v5/plumbing/protocol/packp/capability"
+	"github.com/go-git/go-git/v5/plumbing/transport"
+	githttp "github.com/go-git/go-git/v5/plumbing/transport/http"
 	"github.com/go-git/go-git/v5/storage/memory"
 
 	"github.com/deployster-go/deployster/internal/phrase"
@@ -90,15 +92,59 @@ func (r *Repository) update(ctx context.Context, branch string, was, is plumbing
 		}
 	}
 	report, err := session.ReceivePack(ctx, request)
-	if report != nil {
-		if why := refusal(report); why != "" {
-			return said.refused(why)
+	switch fatal, isFatal := fatalOf(err); {
+	case report != nil && refusal(report) != "":
+		return said.refused(refusal(report))
+	case report != nil:
+		return r.explained(err)
+	case isFatal:
+		return said.refused(fatal)
+	case err == nil && !request.Capabilities.Supports(capability.ReportStatus):
+		return nil
+	case err == nil:
+		err = io.ErrUnexpectedEOF
+	case answers(err), ctx.Err() != nil:
+		return r.explained(err)
+	}
+	return r.unanswered(ctx, name, was, is, err)
+}
+
+// answers reports whether a server answered a request as a whole, with an error.
+func answers(err error) bool {
+	var status *githttp.Err
+	for _, of := range []error{transport.ErrAuthenticationRequired, transport.ErrAuthorizationFailed, transport.ErrRepositoryNotFound} {
+		if errors.Is(err, of) {
+			return true
 		}
 	}
-	if err != nil && said.text() != "" {
-		return said.refused(r.explained(err).Error())
+	return errors.As(err, &status) || strings.Contains(err.Error(), "http redirect: ") // as package http has it
+}
+
+// fatalOf returns the error with which a server ended its answer.
+func fatalOf(err error) (text string, ok bool) {
+	if err == nil {
+		return "", false
 	}
-	return r.explained(err)
+	return strings.CutPrefix(err.Error(), "unexpected error: ") // as package sideband has it
+}
+
+// unanswered returns what became of a push whose answer was lost, as the branch now shows it.
+func (r *Repository) unanswered(ctx context.Context, name plumbing.ReferenceName, was, is plumbing.Hash, lost error) error {
+	if lost = r.explained(lost); errors.Is(lost, errNoGit) {
+		lost = io.ErrUnexpectedEOF // the answer ends within a line
+	}
+	branches, err := r.Branches(ctx)
+	if err != nil {
+		return fmt.Errorf("the connection was lost before the server answered (%w), so it is unknown whether branch %s has changed; the next try looks again: %w", lost, name.Short(), err)
+	}
+	switch branches.Head(name.Short()) {
+	case hashOf(is):
+		return nil
+	case hashOf(was):
+		return fmt.Errorf("the connection was lost before the server answered (%w), and branch %s is as it was", lost, name.Short())
+	default:
+		return ErrMoved
+	}
 }
 
 // refusal is why a server did not change a branch, "" if it did.

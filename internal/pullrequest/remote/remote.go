@@ -106,12 +106,17 @@ const heads = "refs/heads/"
 
 // Head is the newest commit of a branch, "" where there is no such branch.
 func (b *Branches) Head(branch string) Hash {
-	h, ok := b.all.References[heads+branch]
-	if !ok || h.IsZero() {
+	return hashOf(b.all.References[heads+branch])
+}
+
+func hashOf(h plumbing.Hash) Hash {
+	if h.IsZero() {
 		return ""
 	}
 	return Hash(h.String())
 }
+
+var errNoGit = errors.New("the server does not answer as git: check the URL (repository)")
 
 // explained says in other words what went wrong with a request, and what helps; a *limit.Error
 // that the server wants not to be asked now.
@@ -135,7 +140,7 @@ func (r *Repository) explained(err error) error {
 	case errors.As(err, &data) && bytes.Contains(data.Data, []byte("object-format=sha256")):
 		return errors.New("the repository is one of SHA-256 (object-format=sha256), which Deployster cannot read: use one of SHA-1, which git init makes by default")
 	case errors.As(err, &data), errors.Is(err, pktline.ErrInvalidPktLen):
-		return errors.New("the server does not answer as git: check the URL (repository)")
+		return errNoGit
 	case errors.Is(err, transport.ErrEmptyRemoteRepository):
 		return errors.New("the repository has no commit yet: make a first one on its base branch")
 	case errors.Is(err, transport.ErrAuthenticationRequired):
