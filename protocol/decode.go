@@ -172,14 +172,19 @@ func DecodeState(data []byte) (StateOutput, error) {
 		return StateOutput{}, err
 	}
 	f := fields{object: object, data: data}
-	f.only("status", "state", "staleState", "actions", "planned_state", "keep", "identity")
+	f.only("status", "state", "staleState", "actions", "planned_state", "keep", "identity", "identities", "message")
 	status, ok := f.text("status")
 	out := StateOutput{Status: Status(status), Keep: f.keep()}
 	switch {
 	case !ok:
-		f.failOnce("status", "missing; it must be VALID or STALE")
+		f.failOnce("status", "missing; it must be VALID, STALE or CONFLICT")
+	case out.Status == Conflict:
+		f.forbid("state", "actions", "staleState", "planned_state", "keep")
+		if out.Message, _ = f.text("message"); out.Message == "" {
+			f.fail("message", "missing; a CONFLICT answer must say what belongs to whom")
+		}
 	case out.Status == Valid:
-		f.forbid("actions", "staleState", "planned_state")
+		f.forbid("actions", "staleState", "planned_state", "message")
 		f.known("state")
 		state, ok := f.child("state")
 		if !ok {
@@ -188,7 +193,7 @@ func DecodeState(data []byte) (StateOutput, error) {
 		}
 		out.State = state.object
 	case out.Status == Stale:
-		f.forbid("state")
+		f.forbid("state", "message")
 		f.known("staleState")
 		out.PlannedState = f.planned()
 		if stale, ok := f.child("staleState"); ok {
@@ -196,15 +201,41 @@ func DecodeState(data []byte) (StateOutput, error) {
 		}
 		out.Actions = f.actions()
 	default:
-		f.fail("status", "must be VALID or STALE, not "+excerptQuoted(status))
+		f.fail("status", "must be VALID, STALE or CONFLICT, not "+excerptQuoted(status))
 	}
-	if identity, ok := f.child("identity"); ok {
-		out.Identity = identity.object
-	}
+	f.things(&out)
 	if f.err != nil {
 		return StateOutput{}, f.err
 	}
 	return out, nil
+}
+
+// things reads what identifies the things that a resource manages.
+func (f *fields) things(out *StateOutput) {
+	if identity, ok := f.child("identity"); ok {
+		f.forbid("identities")
+		if out.Identity = identity.object; len(out.Identity) == 0 {
+			f.fail("identity", "must not be empty")
+		}
+	}
+	value, ok := f.object["identities"]
+	if !ok {
+		if out.Status == Conflict && out.Identity == nil {
+			f.fail("identity", "missing; a CONFLICT answer must say which thing it is about")
+		}
+		return
+	}
+	list, ok := value.([]any)
+	if !ok || len(list) == 0 {
+		f.fail("identities", "must be a list of objects that is not empty")
+	}
+	for i, item := range list {
+		object, ok := item.(map[string]any)
+		if !ok || len(object) == 0 {
+			f.fail(fmt.Sprintf("identities[%d]", i), "must be an object that is not empty")
+		}
+		out.Identities = append(out.Identities, object)
+	}
 }
 
 func (f *fields) actions() []Action {

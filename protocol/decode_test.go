@@ -199,9 +199,9 @@ func TestRefusedInitAnswers(t *testing.T) {
 
 func TestRefusedStateAnswers(t *testing.T) {
 	for _, tc := range map[string]struct{ answer, message string }{
-		"no status":                   {`{"state":{}}`, "status: missing; it must be VALID or STALE"},
-		"unknown status":              {`{"status":"BROKEN","state":{}}`, `status: must be VALID or STALE, not "BROKEN"`},
-		"lower case status":           {`{"status":"valid","state":{}}`, `status: must be VALID or STALE, not "valid"`},
+		"no status":                   {`{"state":{}}`, "status: missing; it must be VALID, STALE or CONFLICT"},
+		"unknown status":              {`{"status":"BROKEN","state":{}}`, `status: must be VALID, STALE or CONFLICT, not "BROKEN"`},
+		"lower case status":           {`{"status":"valid","state":{}}`, `status: must be VALID, STALE or CONFLICT, not "valid"`},
 		"status is a number":          {`{"status":1}`, "status: must be a string, not a number"},
 		"valid without state":         {`{"status":"VALID"}`, "state: missing; a VALID answer must have it"},
 		"valid with null state":       {`{"status":"VALID","state":null}`, "state: must be an object, not null"},
@@ -268,6 +268,16 @@ func TestStateRoundTrip(t *testing.T) {
 			if rapid.Bool().Draw(t, "exists") {
 				out.StaleState = object.Draw(t, "staleState")
 			}
+		}
+		identities := rapid.SliceOfN(rapid.MapOfN(rapid.StringN(0, 5, 20), value, 1, 2), 0, 2).Draw(t, "identities")
+		switch {
+		case len(identities) == 1 && rapid.Bool().Draw(t, "single"):
+			out.Identity = identities[0]
+		case len(identities) > 0:
+			out.Identities = identities
+		}
+		if len(identities) > 0 && rapid.Bool().Draw(t, "conflict") {
+			out = StateOutput{Status: Conflict, Message: "m", Identity: out.Identity, Identities: out.Identities}
 		}
 		text := must.Get(json.Marshal(out))(t)
 		back, err := DecodeState(text)

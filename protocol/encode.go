@@ -5,14 +5,14 @@ import "encoding/json"
 // MarshalJSON writes the members that belong to the status, also when they are
 // empty: a VALID answer always has a state.
 func (o StateOutput) MarshalJSON() ([]byte, error) {
+	type plain StateOutput // without this method
 	if o.Status == Valid {
 		return json.Marshal(struct {
 			Status Status         `json:"status"`
 			State  map[string]any `json:"state"`
-			Keep   map[string]any `json:"keep,omitzero"`
-		}{o.Status, o.State, o.Keep})
+			plain
+		}{o.Status, o.State, plain(o)})
 	}
-	type plain StateOutput // without this method
 	return json.Marshal(struct {
 		plain
 		StaleState   map[string]any `json:"staleState,omitzero"`

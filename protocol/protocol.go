@@ -125,6 +125,20 @@ type StateOutput struct {
 	// Identity identifies what the resource manages, where the world gives that, as an id: it is equal for two
 	// resources that manage one thing. Nil is what InitOutput.Identity says.
 	Identity map[string]any `json:"identity,omitempty"`
+
+	// Identities is Identity of a type whose resources manage several things, such as the objects of one
+	// manifest of Kubernetes: each is identified by itself.
+	Identities []map[string]any `json:"identities,omitempty"`
+
+	Message string `json:"message,omitempty"` // CONFLICT only, and required there: what belongs to whom, and what the user can do
+}
+
+// Things returns the identities of what the resource manages.
+func (o StateOutput) Things() []map[string]any {
+	if len(o.Identity) > 0 {
+		return []map[string]any{o.Identity}
+	}
+	return o.Identities
 }
 
 // Status is whether a resource is as configured.
@@ -134,6 +148,10 @@ type Status string
 const (
 	Valid Status = "VALID"
 	Stale Status = "STALE"
+
+	// Conflict says that another resource has the thing. If the deployment log knows which one, that is said, or
+	// it is taken over; else the resource fails with the message of the answer.
+	Conflict Status = "CONFLICT"
 )
 
 // ActionInput is what an action reads.

@@ -119,6 +119,12 @@ func AnswerStale(staleState any, actions ...Action) (StateOutput, error) {
 	return StateOutput{Status: Stale, StaleState: object, Actions: actions}, nil
 }
 
+// AnswerConflict says that another resource has the things of the identities. why is for people, and says what
+// they can do.
+func AnswerConflict(why string, identities ...map[string]any) StateOutput {
+	return StateOutput{Status: Conflict, Message: why, Identities: identities}
+}
+
 // Planned adds to an answer of AnswerStale what the state will be once the actions are
 // done, so that dependents can be planned. state is anything that encodes to a JSON object,
 // which may hold Unknown. unknown names members of it that are not known before.

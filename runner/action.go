@@ -177,8 +177,8 @@ func (r *Runner) verify(ctx context.Context, res *resource) error {
 	}
 	res.state = out.State
 	verified := res.having(report.ResourceVerified, report.Valid)
-	if out.Identity != nil { // by which others find it, from now on
-		res.identity = r.identify(res, out.Identity)
+	if things := out.Things(); len(things) > 0 { // by which others find them, from now on
+		res.identity = r.identify(res, things)
 		verified = verified.With(r.made(res))
 	}
 	return r.emit(ctx, verified)

@@ -195,10 +195,7 @@ func (a *adoption) adoptOne(ctx context.Context, res *resource) (report.Status, 
 		res.past.Kept, res.past.Secrets = res.adopted.Keep, res.adopted.Secrets
 		a.learnKept(res, res.adopted.Keep)
 	}
-	out, err := a.observe(ctx, res)
-	if err == nil {
-		err = a.answered(ctx, res, out)
-	}
+	out, err := a.observeAnswered(ctx, res)
 	if err != nil {
 		return report.Failed, err
 	}

@@ -49,7 +49,7 @@ type Owners interface {
 // identify finds out what identifies the thing that a resource manages: its type, the engine and the plugs where
 // it is, and what its type says in its answer to init or to state; answered is the latter, nil where it was not
 // asked. A plug that the type only reads, such as one with credentials, is not where it is.
-func (r *Runner) identify(res *resource, answered map[string]any) report.Identity {
+func (r *Runner) identify(res *resource, answered []map[string]any) report.Identity {
 	engine := r.spec.Where
 	if engine == "" {
 		engine = "this machine"
@@ -80,7 +80,11 @@ func (r *Runner) identify(res *resource, answered map[string]any) report.Identit
 	}
 	switch {
 	case len(answered) > 0: // which the world gave, and which says nothing of the plugs by which it was reached
-		id.Key = hashed(taken.Image(res.Type), answered)
+		keys := make([]string, 0, len(answered))
+		for _, thing := range answered {
+			keys = append(keys, hashed(taken.Image(res.Type), thing))
+		}
+		return id.WithKeys(keys)
 	case len(named) > 0:
 		id.Key = hashed(where, named)
 	}
@@ -183,13 +187,39 @@ func (r *Runner) observeOwned(ctx context.Context, res *resource) (out protocol.
 		err = r.own(ctx, res)
 	}
 	if err == nil {
-		out, err = r.observe(ctx, res)
-	}
-	if err == nil {
-		err = r.answered(ctx, res, out)
+		out, err = r.observeAnswered(ctx, res)
 	}
 	return out, err
 }
+
+// observeAnswered observes a resource, and takes in which things its type says that it manages. If it takes over
+// what another manifest had, its type is asked again, with the past of that.
+func (r *Runner) observeAnswered(ctx context.Context, res *resource) (protocol.StateOutput, error) {
+	took := res.took
+	out, err := r.observe(ctx, res)
+	var other *conflict
+	switch {
+	case err == nil:
+		err = r.answered(ctx, res, out.Things())
+	case errors.As(err, &other):
+		if failed := r.answered(ctx, res, other.things); failed != nil {
+			return out, failed
+		}
+	default:
+	}
+	if res.took != nil && res.took != took {
+		return r.observe(ctx, res)
+	}
+	return out, err
+}
+
+// conflict is the answer of a type that another resource has what a resource is.
+type conflict struct {
+	message string
+	things  []map[string]any
+}
+
+func (c *conflict) Error() string { return c.message }
 
 // depose has what runs made of a resource be removed, as that is another thing by now.
 func (r *Runner) depose(res *resource, was *report.Undeclared, open func() (report.Made, error), isTook bool) error {
@@ -266,19 +296,21 @@ func (r *Runner) becomesAnother(name, key string) bool {
 
 // takeOfKey is take by what identifies a thing, wherever it is declared.
 func (r *Runner) takeOfKey(ctx context.Context, res *resource) error {
-	if res.identity.Key == "" {
-		return nil
+	for _, key := range res.identity.Keys() {
+		other, err := r.caller.Owners.Other(ctx, key)
+		switch {
+		case err != nil:
+			return err
+		case other != nil && other.Declares:
+			return r.ownedElsewhere(res, other)
+		case other == nil || other.Claimed || res.took != nil || !res.identity.Covers(other.Identity):
+			continue // no run made it, or it is more than this
+		}
+		if err := r.takeOver(ctx, res, other); err != nil {
+			return err
+		}
 	}
-	other, err := r.caller.Owners.Other(ctx, res.identity.Key)
-	switch {
-	case err != nil || other == nil:
-		return err
-	case other.Declares:
-		return r.ownedElsewhere(res, other)
-	case other.Claimed:
-		return nil // nobody made it
-	}
-	return r.takeOver(ctx, res, other)
+	return nil
 }
 
 // takeOver has a resource be what another manifest had.
@@ -299,12 +331,12 @@ func (r *Runner) takeOver(ctx context.Context, res *resource, other *report.Owne
 	return nil
 }
 
-// answered takes in what a type answered of which thing its resource is, where only the world gives that.
-func (r *Runner) answered(ctx context.Context, res *resource, out protocol.StateOutput) error {
-	if out.Identity == nil || res.undeclared != nil {
+// answered takes in what a type answered of which things its resource manages, where only the world gives that.
+func (r *Runner) answered(ctx context.Context, res *resource, things []map[string]any) error {
+	if len(things) == 0 || res.undeclared != nil {
 		return nil
 	}
-	res.identity = r.identify(res, out.Identity)
+	res.identity = r.identify(res, things)
 	if res.ReadOnly || res.took != nil || r.caller.Owners == nil {
 		return nil
 	}
@@ -499,12 +531,24 @@ func (r *Runner) mayStay(now, old *resource) bool {
 // isOurs reports whether what a resource was before is another resource of the manifest, also one that the run has
 // nothing to do with.
 func (r *Runner) isOurs(ctx context.Context, old *resource) (bool, error) {
-	key := old.undeclared.Identity.Key
-	if key == "" || r.caller.Owners == nil {
+	return r.everyThing(old, func(key string) (bool, error) {
+		ours, err := r.caller.Owners.Ours(ctx, key)
+		return slices.ContainsFunc(ours, func(other *report.Owned) bool { return !other.Deposed && other.Name != old.Name }), err
+	})
+}
+
+// everyThing reports whether something holds of each thing that was made, and there is any.
+func (r *Runner) everyThing(old *resource, holds func(key string) (bool, error)) (bool, error) {
+	keys := old.undeclared.Identity.Keys()
+	if r.caller.Owners == nil {
 		return false, nil
 	}
-	ours, err := r.caller.Owners.Ours(ctx, key)
-	return slices.ContainsFunc(ours, func(other *report.Owned) bool { return !other.Deposed && other.Name != old.Name }), err
+	for _, key := range keys {
+		if does, err := holds(key); err != nil || !does {
+			return false, err
+		}
+	}
+	return len(keys) > 0, nil
 }
 
 // observeAgain removes what a resource was before, where that goes first, and looks at the resource again.

@@ -61,11 +61,11 @@ func (r *Runner) staysAsAnother(ctx context.Context, res *resource, managed map[
 			return err == nil, err
 		}
 	}
-	if key := res.undeclared.Identity.Key; r.caller.Owners != nil && key != "" {
+	if theirs, err := r.everyThing(res, func(key string) (bool, error) {
 		other, err := r.caller.Owners.Other(ctx, key)
-		if err != nil || other != nil && other.Declares {
-			return err == nil, err
-		}
+		return other != nil && other.Declares, err
+	}); err != nil || theirs {
+		return err == nil, err
 	}
 	if res.deposed != "" {
 		return false, nil

@@ -61,6 +61,9 @@ func (r *Runner) askState(ctx context.Context, res *resource) (protocol.StateOut
 			return err
 		}))
 	}
+	if out.Status == protocol.Conflict {
+		return protocol.StateOutput{}, fmt.Errorf("state of %s: %w", res.Type, &conflict{message: r.secrets.Mask(out.Message), things: out.Things()})
+	}
 	keep := out.Keep
 	if res.ensure == protocol.Absent && out.Status == protocol.Valid && res.init.Keeps {
 		keep = map[string]any{} // of what is gone

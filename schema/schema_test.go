@@ -49,6 +49,8 @@ func TestAnswersAgreeWithTheProtocol(t *testing.T) {
 		`{"state_action": {"args": ["s"]}, "keeps": true, "adoptable": true, "accepts_unknown": true, "state_schema": {"type": "object"}}`,
 		`{"state_action": {"args": ["s"]}, "keeps": "yes"}`, `{"state_action": {"args": ["s"]}, "state_schema": true}`, `{"state_action": {"args": ["s"]}, "accepts_unknown": 1}`,
 		`{"state_action": {"args": ["s"]}, "network": "none"}`, `{"state_action": {"args": ["s"]}, "network": "host"}`, `{"state_action": {"args": ["s"]}, "network": ""}`,
+		`{"state_action": {"args": ["s"]}, "identity": ["path", "metadata.name"], "replace": "create_before_destroy", "plugs": {"a": {"container_path": "/x", "holds": true}}}`,
+		`{"state_action": {"args": ["s"]}, "identity": "path"}`, `{"state_action": {"args": ["s"]}, "identity": [".a"]}`, `{"state_action": {"args": ["s"]}, "identity": [1]}`, `{"state_action": {"args": ["s"]}, "replace": "never"}`,
 		`{"state_action": {"args": ["s"]}, "adoptable": true}`, `{"state_action": {"args": ["s"]}, "adoptable": false}`, `{"state_action": {"args": ["s"]}, "adoptable": true, "keeps": false}`,
 	}
 	s := embedded(t, "init")
@@ -67,6 +69,11 @@ func TestAnswersAgreeWithTheProtocol(t *testing.T) {
 		`{"status": "STALE", "planned_state": {"id": {"$unknown": true}, "l": [{"$unknown": true}]}, "actions": [{"name": "a"}]}`, `{"status": "STALE", "planned_state": {}, "actions": [{"name": "a"}]}`,
 		`{"status": "STALE", "planned_state": {"$unknown": true}, "actions": [{"name": "a"}]}`, `{"status": "VALID", "state": {}, "planned_state": {}}`,
 		`{"status": "VALID", "state": {"a": {"$unknown": true}}}`, `{"status": "VALID", "state": {"$unknown": true}}`, `{"status": "VALID", "state": {"a": [[{"$unknown": true}]]}}`, `{"status": "VALID", "state": {"a": {"$unknown": false}, "b": {"$unknown": true, "c": 1}}}`,
+		`{"status": "VALID", "state": {}, "identity": {"arn": "x"}}`, `{"status": "VALID", "state": {}, "identities": [{"a": 1}, {"b": {}}]}`, `{"status": "VALID", "state": {}, "identities": []}`, `{"status": "VALID", "state": {}, "identities": [{}]}`,
+		`{"status": "VALID", "state": {}, "identities": {}}`, `{"status": "VALID", "state": {}, "identity": {"a": 1}, "identities": [{"a": 1}]}`, `{"status": "VALID", "state": {}, "message": "x"}`,
+		`{"status": "STALE", "identities": [{"a": 1}], "actions": [{"name": "a", "destroys": true}]}`, `{"status": "STALE", "actions": [{"name": "a", "destroys": 1}]}`,
+		`{"status": "CONFLICT", "message": "x", "identity": {"a": 1}}`, `{"status": "CONFLICT", "message": "x", "identities": [{"a": 1}]}`, `{"status": "CONFLICT", "message": "", "identity": {"a": 1}}`,
+		`{"status": "CONFLICT", "message": "x"}`, `{"status": "CONFLICT", "identity": {"a": 1}}`, `{"status": "CONFLICT", "message": "x", "identity": {"a": 1}, "state": {}}`, `{"status": "CONFLICT", "message": "x", "identity": {"a": 1}, "actions": []}`,
 		`{"status": "STALE", "staleState": {"a": {"$unknown": true}}, "actions": [{"name": "a"}]}`, `{"status": "VALID", "state": {}, "keep": {"a": {"$unknown": true}}}`,
 	}
 	s = embedded(t, "state")

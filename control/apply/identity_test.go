@@ -128,6 +128,73 @@ func (w *world) answer(call enginetest.Call, init string, which func(protocol.Ac
 	return 0
 }
 
+// parts is a type whose resources have several parts, each of which is marked with the id of the resource that made
+// it. It does not touch those of others.
+func (w *world) parts(_ context.Context, call enginetest.Call) int {
+	if len(call.Args) == 0 {
+		fmt.Fprint(call.Stdout, `{"removable":true,"keeps":true,"state_action":{"args":["state"]}}`)
+		return 0
+	}
+	var in protocol.ActionInput
+	if text, err := io.ReadAll(call.Stdin); err != nil || json.Unmarshal(text, &in) != nil {
+		return 3
+	}
+	out := protocol.StateOutput{Status: protocol.Valid, State: map[string]any{}}
+	for _, name := range in.Config["names"].([]any) {
+		part := "part " + name.(string)
+		out.Identities = append(out.Identities, map[string]any{"part": part})
+		mark, mine := w.marks[part], w.marks[part] == in.ID
+		switch {
+		case call.Args[0] == "create":
+			w.marks[part], w.things[part] = in.ID, true
+		case call.Args[0] == "delete" && mine:
+			delete(w.marks, part)
+			delete(w.things, part)
+		case in.Ensure == protocol.Absent && mine:
+			out.Status, out.Actions = protocol.Stale, []protocol.Action{protocol.Do("delete", "")}
+		case in.Ensure != protocol.Absent && mark == "" && out.Status == protocol.Valid:
+			out.Status, out.Actions = protocol.Stale, []protocol.Action{protocol.Do("create", "")}
+		case in.Ensure != protocol.Absent && mark != "" && !mine:
+			out.Status, out.Message = protocol.Conflict, part+" belongs to "+mark
+		}
+	}
+	if out.Status == protocol.Conflict {
+		out = protocol.AnswerConflict(out.Message, out.Identities...)
+	}
+	if call.Args[0] == "state" && json.NewEncoder(call.Stdout).Encode(out) != nil {
+		return 3
+	}
+	return 0
+}
+
+// Each of several things of a resource has one manifest. A resource takes over what another manifest no longer
+// declares if it has all of it.
+func TestSeveralThingsOfAResource(t *testing.T) {
+	w := newWorld(t)
+	apply := func(file, resources, refused string) {
+		t.Helper()
+		require.NoError(t, os.WriteFile(filepath.Join(w.dir, file), []byte("resources: {"+resources+"}\n"), 0o600))
+		err := w.run(t, file, false, true, 1<<30)
+		if refused == "" {
+			require.NoError(t, err)
+			return
+		}
+		require.ErrorContains(t, err, refused)
+	}
+	apply("a.yaml", "x: {type: parts, config: {names: [p, q]}}", "")
+	id := w.marks["part p"]
+	apply("b.yaml", "y: {type: parts, config: {names: [q, r]}}", "a.yaml manages the same thing, as its resource x")
+	require.NoError(t, os.WriteFile(filepath.Join(w.dir, "a.yaml"), []byte("resources: {}\n"), 0o600))
+	apply("b.yaml", "y: {type: parts, config: {names: [q, r]}}", "part q belongs to "+id)
+	apply("b.yaml", "y: {type: parts, config: {names: [r, q, p]}}", "")
+	require.Equal(t, map[string]string{"part p": id, "part q": id, "part r": id}, w.marks)
+	apply("a.yaml", "", "")
+	require.Len(t, w.things, 3, "the other manifest has them")
+	apply("a.yaml", "x: {type: parts, config: {names: [p]}}", "b.yaml manages the same thing, as its resource y")
+	apply("b.yaml", "", "")
+	require.Empty(t, w.things)
+}
+
 func newWorld(t *testing.T) *world {
 	w := &world{dir: t.TempDir(), log: reconciletest.InMemory(t)(), things: map[string]bool{}, marks: map[string]string{}}
 	for _, root := range []string{"one", "two"} {
@@ -181,6 +248,7 @@ func (w *world) run(t require.TestingT, file string, removing, prune bool, left 
 	w.touched = nil
 	log := &killable{Log: w.log, left: left}
 	fake := &enginetest.Fake{Images: map[string]enginetest.FakeImage{
+		"parts": {Program: w.parts, Entrypoint: []string{"/type"}},
 		"thing": {Program: w.thing, Entrypoint: []string{"/type"}}, "disk": {Program: w.disk, Entrypoint: []string{"/type"}},
 	}}
 	info, err := fake.Info(context.Background())

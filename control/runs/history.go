@@ -86,6 +86,14 @@ func (m Making) Owner() Owner {
 	return Owner{Name: m.ManifestName, Manifest: m.Manifest, Workspace: m.Workspace, Machine: m.Machine}
 }
 
+// keys are those of all things that it is.
+func (t *Thing) keys() []string {
+	if t.Identity == nil {
+		return nil
+	}
+	return t.Identity.Keys()
+}
+
 func (t *Thing) key() string {
 	if t.Identity == nil {
 		return ""
@@ -236,7 +244,7 @@ func (h *History) foldOf(ctx context.Context, resource string, e deploylog.Event
 	case e.Name == EventResourceClaimed && p.Of != nil:
 		h.drop(func(t *Thing) bool { return t.Claimed && t.Owner().same(*p.Of) }, resource)
 		h.add(&Thing{
-			Making: Making{ManifestName: p.Of.Name, Manifest: p.Of.Manifest, Workspace: p.Of.Workspace, Machine: p.Of.Machine, Identity: &report.Identity{Key: p.Key}},
+			Making: Making{ManifestName: p.Of.Name, Manifest: p.Of.Manifest, Workspace: p.Of.Workspace, Machine: p.Of.Machine, Identity: &report.Identity{Key: p.Key, Also: p.Also}},
 			Name:   resource, Run: e.Deployment, At: e.CreatedAt, Claimed: true,
 		})
 	case p.Made != nil:
@@ -258,10 +266,10 @@ func (h *History) foldMade(resource string, e deploylog.Event, p Data) {
 	} else if p.From != "" { // a former version had it taken over by its name
 		h.drop(func(was *Thing) bool { return was.Run == p.From && !h.of(was, owner) }, resource)
 	}
-	if key := t.key(); key != "" {
+	for _, key := range t.keys() {
 		for _, was := range slices.Clone(h.keys[key]) {
 			if !h.of(was, owner) {
-				h.remove(was)
+				h.lose(was, *t.Identity)
 			}
 		}
 	}
@@ -278,6 +286,15 @@ func (h *History) foldMade(resource string, e deploylog.Event, p Data) {
 		h.named[resource] = owner
 	}
 	h.add(t)
+}
+
+// lose takes in that what a thing was is another manifest's. Of a resource that manages several the rest stays.
+func (h *History) lose(t *Thing, to report.Identity) {
+	h.remove(t)
+	if rest := t.Identity.Without(to); rest.Key != "" {
+		t.Identity = &rest
+		h.add(t)
+	}
 }
 
 // replaces reports whether a thing is recorded anew. A former version gave what was made next under a name the same
@@ -361,7 +378,7 @@ func (h *History) foldMoved(resource string, p Data) {
 func (h *History) add(t *Thing) {
 	h.things[t.Name] = append(h.things[t.Name], t)
 	h.ids[t.ID]++
-	if key := t.key(); key != "" {
+	for _, key := range t.keys() {
 		h.keys[key] = append(h.keys[key], t)
 	}
 }
@@ -375,7 +392,7 @@ func (h *History) remove(t *Thing) {
 	}
 	from(h.things, t.Name)
 	h.ids[t.ID]--
-	if key := t.key(); key != "" {
+	for _, key := range t.keys() {
 		from(h.keys, key)
 	}
 }
@@ -617,7 +634,7 @@ func (r *Run) own(ctx context.Context, e report.Event, p Data) error {
 		owner := r.o.Owner()
 		return appendEvent(ctx, r.o.Log, deploylog.Event{
 			Deployment: r.o.ID, Target: resourceTarget(e.Resource), Revision: r.o.Revision, Name: EventResourceClaimed, Attempt: 1,
-		}, Data{Of: &owner, Key: m.Identity.Key})
+		}, Data{Of: &owner, Key: m.Identity.Key, Also: m.Identity.Also})
 	default:
 		return nil
 	}
@@ -629,7 +646,7 @@ func (r *Run) own(ctx context.Context, e report.Event, p Data) error {
 // outdated reports whether what is recorded of a thing is to be recorded anew, though nothing is done to it.
 func (r *Run) outdated(t *Thing, m *report.Made) bool {
 	renamed := t.ManifestName != r.o.ManifestName || !slices.Equal(t.Manifest, r.o.Manifest)
-	return t.Legacy || renamed || t.PreventDestroy != m.PreventDestroy || m.Identity.Key != "" && t.key() != m.Identity.Key
+	return t.Legacy || renamed || t.PreventDestroy != m.PreventDestroy || m.Identity.Key != "" && !slices.Equal(t.keys(), m.Identity.Keys())
 }
 
 // madeBefore is the run that made what is known by a name, for this manifest or another one; ""

@@ -76,7 +76,7 @@ var broken = map[string]brokenType{
 	"state prints a log line": {"    found = look(config)\n", "    found = look(config)\n    print('looked')\n",
 		"state writes only JSON to stdout", Failed, `(received "looked\n{"status"`},
 	"state has a status of its own": {`"status": "STALE"`, `"status": "MISSING"`,
-		"state answer is valid", Failed, "must be VALID or STALE"},
+		"state answer is valid", Failed, "must be VALID, STALE or CONFLICT"},
 	"state names no actions": {`"actions": [action("create", "Create " + config["path"])]`, `"actions": []`,
 		"state answer is valid", Failed, "actions"},
 	"state changes things": {

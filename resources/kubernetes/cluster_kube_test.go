@@ -21,6 +21,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/deployster-go/deployster/engine/kubernetes/kubetest"
+	"github.com/deployster-go/deployster/protocol"
 	"github.com/deployster-go/deployster/resources/internal/kubeapi"
 	"github.com/deployster-go/deployster/resources/internal/managedfields"
 	"github.com/deployster-go/deployster/resources/internal/typetest"
@@ -255,6 +256,16 @@ func TestObjectsInARealCluster(t *testing.T) {
 		"kubeconfig": string(kubeconfig), "namespace": "shop", "adopt": true, "manifest": configMap("settings", object{"color": "blue"}),
 	}}
 	taker.Apply(t)
+
+	// Both say that it is one object, also to who may not take it over.
+	system := at(t, a.do(http.MethodGet, "/api/v1/namespaces/kube-system", plainJSON, nil), "metadata", "uid")
+	same := object{"cluster": system, "group": "", "kind": "ConfigMap", "namespace": "shop", "name": "settings"}
+	assert.Equal(t, []object{same}, taker.State(t).Identities)
+	assert.Contains(t, r.State(t).Identities, same)
+	third := typetest.Resource{Type: &keeping{Type: Type(), id: "01J9Z3NDEKTSV4RRFFQ69G5FAV/third"}, Name: "third", Config: with(taker.Config.(object), object{"adopt": false})}
+	theirs := third.State(t)
+	assert.Equal(t, protocol.Conflict, theirs.Status, "%+v", theirs)
+	assert.Equal(t, []object{same}, theirs.Identities)
 	wanted["objects"] = slices.Delete(slices.Clone(all), 3, 4)
 	r.Stale(t, "prune")
 	r.Apply(t)

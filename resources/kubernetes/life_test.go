@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
+	"github.com/deployster-go/deployster/protocol"
 	"github.com/deployster-go/deployster/resources/internal/managedfields"
 	"github.com/deployster-go/deployster/resources/internal/protocoltest"
 	"github.com/deployster-go/deployster/resources/internal/typetest"
@@ -97,6 +98,7 @@ func TestWhatIsNoLongerDeclaredIsRemoved(t *testing.T) {
 	fewer := object{"objects": []any{deployment("web", 2, "web:1")}}
 	r = r.With(fewer)
 	found := r.Stale(t, "apply", "prune", "wait")
+	assert.True(t, !found.Actions[0].Destroys && found.Actions[1].Destroys, "%+v", found.Actions)
 	if at(t, found.StaleState, "no_longer_declared", 0) != "ConfigMap default/web" || !strings.Contains(found.Actions[0].Description, "spec.minReadySeconds, no longer declared") {
 		t.Errorf("%+v", found)
 	}
@@ -121,6 +123,35 @@ func TestWhatAnInterruptedApplyMadeIsFound(t *testing.T) {
 	assert.True(t, s.get(webDeployment) == nil && s.get(webConfig) == nil, "what the interrupted apply made is left")
 }
 
+// Objects are identified by their cluster and by what they are called there; by their uid if the cluster is not told.
+func TestIdentities(t *testing.T) {
+	s := newServer(t)
+	s.kinds["apps/v2"] = s.kinds["apps/v1"]
+	s.edit("v1", "Namespace", "namespaces/kube-system", "kube-apiserver", func(object) {})
+	s.edit("v1", "Namespace", "namespaces/shop", "kubectl", func(object) {})
+	r, _ := s.resource(object{"objects": []any{configMap("web", nil), deployment("web", 2, "web:1")}})
+	named := func(group, kind, namespace, name string) object {
+		return object{"cluster": "uid-1", "group": group, "kind": kind, "namespace": namespace, "name": name}
+	}
+	want := []object{named("", "ConfigMap", "default", "web"), named("apps", "Deployment", "default", "web")}
+	assert.Equal(t, want, r.State(t).Identities, "before it is there")
+	r.Apply(t)
+	assert.Equal(t, want, r.State(t).Identities)
+	newer := deployment("web", 2, "web:1")
+	newer["apiVersion"] = "apps/v2"
+	newerOnly, _ := s.resource(object{"manifest": newer})
+	assert.Equal(t, want[1:], newerOnly.State(t).Identities, "of another version")
+	elsewhere, _ := s.resource(object{"namespace": "shop", "manifest": configMap("web", nil)})
+	assert.Equal(t, []object{named("", "ConfigMap", "shop", "web")}, elsewhere.State(t).Identities)
+	s.refuse = func(_, path string) error {
+		if strings.HasSuffix(path, "/kube-system") {
+			return apierrors.NewForbidden(schema.GroupResource{Resource: "namespaces"}, "kube-system", nil)
+		}
+		return nil
+	}
+	assert.Equal(t, []object{{"uid": "uid-3"}, {"uid": "uid-4"}}, r.State(t).Identities)
+}
+
 func TestWhatOthersMadeIsNotTakenOver(t *testing.T) {
 	s := newServer(t)
 	s.edit("v1", "ConfigMap", webConfig, "kubectl-create", func(o object) { o["data"] = object{"color": "blue"} })
@@ -140,7 +171,11 @@ func TestWhatOthersMadeIsNotTakenOver(t *testing.T) {
 	r.Valid(t) // it is ours from then on
 	other, o := s.resource(r.Config.(object))
 	o.id = "01J9Z3NDEKTSV4RRFFQ69G5FAV/other"
-	other.Fails(t, "belongs to another resource (01J9Z3NDEKTSV4RRFFQ69G5FAV/web)", "state")
+	theirs := other.State(t)
+	assert.Equal(t, protocol.Conflict, theirs.Status, "%+v", theirs)
+	assert.Contains(t, theirs.Message, "belongs to another resource (01J9Z3NDEKTSV4RRFFQ69G5FAV/web)")
+	assert.Equal(t, r.State(t).Identities, theirs.Identities, "it is the same object")
+	other.Fails(t, "belongs to another resource (01J9Z3NDEKTSV4RRFFQ69G5FAV/web)", "apply")
 	// Somebody deletes it, and makes another one.
 	delete(s.objects, webConfig)
 	s.edit("v1", "ConfigMap", webConfig, "kubectl-create", func(o object) { o["data"] = object{"color": "blue"} })
@@ -174,7 +209,7 @@ func TestWhatCannotBeChangedIsReplacedWhereThatIsConfigured(t *testing.T) {
 	r.Fails(t, "spec.selector", "apply")
 	r = r.With(with(config, object{"replace": true}))
 	found := r.Stale(t, "apply", "wait")
-	if at(t, found.StaleState, "manifest", "spec", "selector") != "a" || !strings.Contains(found.Actions[0].Description, "deleted and made anew: spec.selector cannot be changed") {
+	if at(t, found.StaleState, "manifest", "spec", "selector") != "a" || !found.Actions[0].Destroys || !strings.Contains(found.Actions[0].Description, "deleted and made anew: spec.selector cannot be changed") {
 		t.Errorf("%+v", found)
 	}
 	s.changed()

@@ -100,6 +100,11 @@ func (m *manager) ours(k key, live map[string]any) bool {
 	return uid != "" && uid == uidOf(live)
 }
 
+// conflict says that an object belongs to another resource.
+type conflict struct{ why string }
+
+func (c *conflict) Error() string { return c.why }
+
 // mayChange refuses a live object that belongs to others.
 func (m *manager) mayChange(k key, live map[string]any) error {
 	if m.config.Adopt || m.ours(k, live) {
@@ -108,7 +113,7 @@ func (m *manager) mayChange(k key, live map[string]any) error {
 	managers := managedfields.Managers(live)
 	for _, name := range managers {
 		if other, is := strings.CutPrefix(name, managerPrefix); is {
-			return fmt.Errorf("%s belongs to another resource (%s): remove it from one of the two, or set \"adopt: true\" to take it over", k, other)
+			return &conflict{fmt.Sprintf("%s belongs to another resource (%s): remove it from one of the two, or set \"adopt: true\" to take it over", k, other)}
 		}
 	}
 	by := ""

@@ -1,9 +1,11 @@
 package kubernetes
 
 import (
+	"cmp"
 	"context"
 	"encoding/base64"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -25,7 +27,16 @@ func (m *manager) present(ctx context.Context) (protocol.StateOutput, error) {
 		return protocol.StateOutput{}, err
 	}
 	for _, o := range all {
-		if err := m.look(ctx, o); err != nil {
+		err := m.look(ctx, o)
+		var theirs *conflict
+		if errors.As(err, &theirs) {
+			identities, failed := m.identities(ctx, all)
+			if failed != nil || len(identities) == 0 {
+				return protocol.StateOutput{}, cmp.Or(failed, err)
+			}
+			return protocol.AnswerConflict(theirs.why, identities...), nil
+		}
+		if err != nil {
 			return protocol.StateOutput{}, err
 		}
 	}
@@ -43,11 +54,39 @@ func (m *manager) present(ctx context.Context) (protocol.StateOutput, error) {
 	if err := m.request.Keep(keep); err != nil {
 		return protocol.StateOutput{}, err
 	}
-	actions := m.actions(all, left)
-	if len(actions) == 0 {
-		return protocol.AnswerValid(m.describe(all, func(o *observation) any { return shown(o.live) }))
+	var out protocol.StateOutput
+	if actions := m.actions(all, left); len(actions) == 0 {
+		out, err = protocol.AnswerValid(m.describe(all, func(o *observation) any { return shown(o.live) }))
+	} else {
+		out, err = protocol.AnswerStale(m.staleState(all, left), actions...)
 	}
-	return protocol.AnswerStale(m.staleState(all, left), actions...)
+	if err == nil {
+		out.Identities, err = m.identities(ctx, all)
+	}
+	return out, err
+}
+
+// systemNamespace is there as long as its cluster, so that its uid identifies that, whatever its address and
+// whoever asks.
+const systemNamespace = "kube-system"
+
+// identities identify the declared objects, whatever version they are written in. Without the right to read the
+// system namespace only those that are there have one: their uid.
+func (m *manager) identities(ctx context.Context, all []*observation) (identities []map[string]any, err error) {
+	cluster, err := m.client.Get(ctx, kubeapi.Resource{APIVersion: "v1", Name: "namespaces"}, "", systemNamespace)
+	if err != nil && !kubeapi.IsForbidden(err) {
+		return nil, err
+	}
+	of := uidOf(cluster)
+	for _, o := range all {
+		switch {
+		case of != "":
+			identities = append(identities, map[string]any{"cluster": of, "group": o.key.group, "kind": o.key.kind, "namespace": o.key.namespace, "name": o.key.name})
+		case uidOf(o.live) != "":
+			identities = append(identities, map[string]any{"uid": uidOf(o.live)})
+		}
+	}
+	return identities, nil
 }
 
 // actions are what it takes until all is as declared.
@@ -67,10 +106,14 @@ func (m *manager) actions(all []*observation, left []leftover) []protocol.Action
 		}
 	}
 	if len(applied) > 0 {
-		actions = append(actions, protocol.Do("apply", "apply "+several(applied)))
+		apply := protocol.Do("apply", "apply "+several(applied))
+		apply.Destroys = slices.ContainsFunc(all, func(o *observation) bool { return len(o.immutable) > 0 })
+		actions = append(actions, apply)
 	}
 	if len(left) > 0 {
-		actions = append(actions, protocol.Do("prune", fate(left, "remove what is no longer declared: ")))
+		prune := protocol.Do("prune", fate(left, "remove what is no longer declared: "))
+		prune.Destroys = slices.ContainsFunc(left, func(l leftover) bool { return l.taken == "" })
+		actions = append(actions, prune)
 	}
 	if m.config.Wait.ready() && len(waited) > 0 {
 		actions = append(actions, protocol.Do("wait", fmt.Sprintf("wait at most %s until ready: %s", m.config.Wait.bound(), several(waited))))

@@ -11,9 +11,40 @@ type Identity struct {
 	// Key is equal for two resources that manage one thing, whatever manifest declares them; "" is not known.
 	Key string `json:"key,omitempty"`
 
+	// Also are the keys of the other things of a resource that manages several.
+	Also []string `json:"also,omitempty"`
+
 	// Parts are what identifies it, by name, such as "path" or "plug root". With another value of one of
 	// them it is another thing. Values that may not be seen are hashes.
 	Parts map[string]string `json:"parts,omitempty"`
+}
+
+// Keys returns the keys of all things that the resource manages; none if they are not known.
+func (i Identity) Keys() []string {
+	if i.Key == "" {
+		return nil
+	}
+	return append([]string{i.Key}, i.Also...)
+}
+
+// WithKeys returns the identity with other keys.
+func (i Identity) WithKeys(keys []string) Identity {
+	i.Key, i.Also = "", nil
+	if len(keys) > 0 {
+		i.Key, i.Also = keys[0], slices.Clone(keys[1:])
+	}
+	return i
+}
+
+// Without returns the identity without the keys of another one.
+func (i Identity) Without(other Identity) Identity {
+	keys := other.Keys()
+	return i.WithKeys(slices.DeleteFunc(i.Keys(), func(key string) bool { return slices.Contains(keys, key) }))
+}
+
+// Covers reports whether all things of another identity are of this one, and any is known.
+func (i Identity) Covers(other Identity) bool {
+	return other.Key != "" && len(other.Without(i).Keys()) == 0
 }
 
 // Differs returns the names of the parts, sorted, that have another value now. A part that only one of

@@ -53,6 +53,9 @@ func missing(err error) string {
 	return fmt.Sprintf("; grant the verb %s on %s %s", found[1], resource, where)
 }
 
+// IsForbidden reports whether a right is missing.
+func IsForbidden(err error) bool { return apierrors.IsForbidden(err) }
+
 // Conflict is a field that another manager owns.
 type Conflict struct {
 	Manager string
