@@ -85,6 +85,8 @@ func (s *State) atApproval(revision, name, to string) (*deployment.Deployment, i
 	stage, run := &s.layout.Stages[i], &d.Stages[i]
 	approved, done := run.Marks.Find(record.StageApproved)
 	switch {
+	case d.End != nil:
+		return nil, 0, refusal.New(NotRunning, "revision %s cannot %s: since event %d it is to end as %s, once its stages for that have run; retry it then (deployster pipeline retry %s %s)", revision, to, d.End.Seq, d.End.As, s.name, revision)
 	case stage.Approval == nil:
 		return nil, 0, refusal.New(NoApprovalNeeded, "stage %s does not wait for approval: it is a %s stage", stage.Name, stage.Kind())
 	case done:

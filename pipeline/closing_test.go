@@ -114,6 +114,16 @@ func TestACanceledRevisionClosesFirstUnlessItIsCanceledAgain(t *testing.T) {
 	w.mayDo()
 }
 
+func TestARevisionThatIsToEndIsNeitherApprovedNorRejected(t *testing.T) {
+	w := newClosed(t, false)
+	w.do(Cancel{Revision: "1", By: "ann", Reason: "drops sessions"})
+	const remedy = "it is to end as cancelled, once its stages for that have run; retry it then (deployster pipeline retry p 1)"
+	w.says(w.refused(Reject{Revision: "1", Stage: "approve", By: "bob"}, NotRunning), remedy)
+	w.says(w.refused(Approve{Revision: "1", Stage: "approve", By: "bob"}, NotRunning), remedy)
+	w.idle()
+	w.wantEnded("1", deployment.Cancelled, "ann", "drops sessions")
+}
+
 func TestARevisionThatFailedClosesUnlessItIsCanceledTwice(t *testing.T) {
 	failed := func() *tale {
 		w := newClosed(t, true)

@@ -116,3 +116,35 @@ func TestARevisionIsBroughtIntoTheStagesThatWereAddedInTheirOrder(t *testing.T) 
 	assert.Contains(t, w.since(0), "enter-c stage/p/c stage-finished-successfully")
 	assert.Empty(t, w.state.Behind())
 }
+
+// Nobody approved what passed the stage before, and nothing was done by what was approved.
+func TestAStageThatRevisionsPassedDoesNotBecomeAnApproval(t *testing.T) {
+	gate := map[bool]definition.Stage{true: {Name: "gate", After: []string{"a"}, Approval: &definition.Approval{}}, false: run("gate", "a")}
+	for becomes, why := range map[bool]string{
+		true:  "stage gate cannot change from run to approval: revision 1 has passed it, which would count for the new stage; give that another name",
+		false: "stage gate cannot change from approval to run: revision 1 has passed it",
+	} {
+		d := &definition.Definition{Name: "p", Stages: []definition.Stage{run("a"), gate[!becomes], run("b", "gate")}}
+		without, other := cloneDefinition(d), cloneDefinition(d)
+		without.Stages, other.Stages[1] = without.Stages[:1], gate[becomes]
+		w := newTale(t, d, nil)
+		w.release("1")
+		w.until("1", stageOf("gate"), record.StageStarted)
+		w.do(Define{Definition: other, ID: w.id()}) // it waits for approval, or runs
+		w.do(Define{Definition: d, ID: w.id()})
+		if !becomes {
+			w.do(Approve{Revision: "1", Stage: "gate", By: "ann"})
+		}
+		w.idle()
+		w.wantEnded("1", deployment.Finished, "", "")
+		w.says(w.refused(Define{Definition: other, ID: w.id()}, OtherStage), why)
+		w.do(Define{Definition: without, ID: w.id()})
+		w.says(w.refused(Define{Definition: other, ID: w.id()}, OtherStage), why)
+		other.Stages[1].Name, other.Stages[2].After = "gate-2", []string{"gate-2"}
+		w.do(Define{Definition: other, ID: w.id()})
+		other = cloneDefinition(other)
+		other.Stages = append(other.Stages, run("c", "b"))
+		w.do(Define{Definition: other, ID: w.id()})
+		w.says(w.refused(enter("c"), NotReached), "it has not finished the "+other.Stages[1].Kind()+" stage gate-2, which comes before")
+	}
+}

@@ -78,6 +78,9 @@ func (c Define) propose(s *State) ([]deploylog.Event, error) {
 	case len(c.Definition.Stages) == 0:
 		return nil, refusal.New(NoStages, "pipeline %s has no stages: give it one", s.name)
 	}
+	if err := s.keepsApprovals(c.Definition); err != nil {
+		return nil, err
+	}
 	adopt, err := s.adopting(c)
 	if err != nil {
 		return nil, err
@@ -90,6 +93,20 @@ func (c Define) propose(s *State) ([]deploylog.Event, error) {
 		p.Latest = s.revisions[n-1].Revision
 	}
 	return []deploylog.Event{{Deployment: c.ID, Target: s.target, Name: record.PipelineDefined, Attempt: 1, Data: p.Data()}}, nil
+}
+
+// keepsApprovals refuses a stage that becomes an approval, or was one, under the same name: revisions
+// that have passed the former stage would count as approved, or as if they had done its work.
+func (s *State) keepsApprovals(d *definition.Definition) error {
+	for i := range d.Stages {
+		stage := &d.Stages[i]
+		v := s.visits[record.StageTarget(s.name, stage.Name)]
+		if was := v.ending.Kind; len(v.finished) > 0 && was != "" && (was == definition.KindApproval) != (stage.Approval != nil) {
+			last := s.revisions[v.finished[len(v.finished)-1]].Revision
+			return refusal.New(OtherStage, "stage %s cannot change from %s to %s: revision %s has passed it, which would count for the new stage; give that another name", stage.Name, was, stage.Kind(), last)
+		}
+	}
+	return nil
 }
 
 // adopting are the revisions that adopt a definition, without those for which that changes

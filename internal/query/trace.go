@@ -47,7 +47,7 @@ type TracedCommit struct {
 // TracedStage is what became of the revision in one stage.
 type TracedStage struct {
 	Stage       string           `json:"stage"`
-	Status      string           `json:"status"`             // pending, running, finished, failed or declined
+	Status      string           `json:"status"`             // pending, running, finished, failed, declined, cancelled, skipped or superseded
 	Began       time.Time        `json:"began_at,omitzero"`  // its deployment, or the first try of its promotion
 	Seen        time.Time        `json:"seen_at,omitzero"`   // the stage runs it
 	Left        time.Time        `json:"left_at,omitzero"`   // the stage runs another one
@@ -90,6 +90,7 @@ type traced struct {
 	of       map[string]*Trace // by deployment
 	alone    map[string]string // stage that a deployment does alone: a rollback, rerun or repair
 	runs     map[string]*Trace // by stage: what it runs
+	coming   map[string]*Trace // by stage: what is promoted there, or was last
 }
 
 // Apply folds in an event.
@@ -119,7 +120,7 @@ func (t *Traces) Apply(e deploylog.Event) {
 	}
 	p := t.pipelines[name]
 	if p == nil {
-		p = &traced{byName: map[string]*Trace{}, of: map[string]*Trace{}, alone: map[string]string{}, runs: map[string]*Trace{}}
+		p = &traced{byName: map[string]*Trace{}, of: map[string]*Trace{}, alone: map[string]string{}, runs: map[string]*Trace{}, coming: map[string]*Trace{}}
 		t.pipelines[name] = p
 	}
 	stage := strings.TrimPrefix(string(e.Target), string(record.StageTarget(name, "")))
@@ -214,6 +215,13 @@ func (s *TracedStage) stop(e deploylog.Event) {
 	}
 }
 
+// supersede notes that a newer revision took the place of one that was on its way to the stage.
+func (s *TracedStage) supersede(seq int64) {
+	if s.Status == "running" || s.Status == "failed" {
+		s.Status, s.Event = "superseded", max(s.Event, seq)
+	}
+}
+
 // returned reports whether a revision that a stage had left came there again at a time.
 func (p *traced) returned(of *Trace, stage string, at time.Time) bool {
 	now := p.runs[stage]
@@ -305,6 +313,11 @@ func (r *Trace) ended(e deploylog.Event) {
 	if !is {
 		return
 	}
+	for i := range r.Stages { // a stage that was under way ends with the revision, and goes on with a retry
+		if s := &r.Stages[i]; s.Status == "running" || status == "running" && s.Status == r.Status {
+			s.Status, s.Event = status, max(s.Event, e.Seq)
+		}
+	}
 	r.Status, r.Ended = status, e.CreatedAt
 	if status == "running" {
 		r.Ended = time.Time{}
@@ -322,6 +335,10 @@ func (t *Traces) applyPromotion(name string, p *traced, stage string, e deploylo
 		if e.Name == promotion.RunStarted {
 			return
 		}
+		if before := p.coming[stage]; before != nil && before != of {
+			before.stage(stage).supersede(e.Seq)
+		}
+		p.coming[stage] = of
 		s := of.stage(stage)
 		s.begin(e.CreatedAt)
 		s.Event, s.proposes = e.Seq, data.Strategy == string(promotiondefinition.WithPullRequest)
@@ -353,6 +370,9 @@ func (t *Traces) applyPromotion(name string, p *traced, stage string, e deploylo
 		s.Status, s.Cause = "failed", data.Cause
 		if data.Declined {
 			s.Status = "declined"
+		}
+		if data.SupersededBy != "" {
+			s.supersede(e.Seq)
 		}
 	default:
 		return

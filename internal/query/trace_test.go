@@ -96,6 +96,21 @@ func TestTheTraceOfARevisionThatFailed(t *testing.T) {
 	assert.Empty(t, r.Commits)
 }
 
+func TestTheTraceOfARevisionThatEndedOtherwise(t *testing.T) {
+	lines := append(releasedEvents()[:1], `d1 2 pipeline/shop pipeline-started {"by":"ann"}`, `d1 2 stage/shop/approve stage-started`)
+	for event, status := range map[string]string{"pipeline-cancelled": "cancelled", "pipeline-skipped": "skipped", "pipeline-superseded": "superseded"} {
+		ended := append(slices.Clone(lines), `d1 2 pipeline/shop `+event)
+		r := traceOne(t, tracesOf(ended...), "2", "shop")
+		assert.Equal(t, []string{status, "pending", status, "pending"}, []string{r.Status, r.Stages[0].Status, r.Stages[1].Status, r.Stages[2].Status})
+		r = traceOne(t, tracesOf(append(ended, `d1 2 pipeline/shop pipeline-retried`)...), "2", "shop")
+		assert.Equal(t, []string{"running", "running"}, []string{r.Status, r.Stages[1].Status})
+	}
+	live := append(promotedEvents()[:1], `p1 1 stage/live/prod stage-started {"from":"beta","came":1}`, `p2 2 stage/live/prod stage-started {"from":"beta","came":1}`)
+	assert.Equal(t, "superseded", traceOne(t, tracesOf(live...), "1", "live").Stages[1].Status)
+	live = append(live[:2], `p1 1 stage/live/prod stage-failed {"error":"given up","superseded_by":"2"}`)
+	assert.Equal(t, "superseded", traceOne(t, tracesOf(live...), "1", "live").Stages[1].Status)
+}
+
 func promoted() *Traces {
 	lines := releasedEvents()
 	came := len(lines) + 2

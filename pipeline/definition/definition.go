@@ -73,9 +73,12 @@ func (s *Stage) Kind() string {
 	case s.Environment != "":
 		return "environment"
 	default:
-		return "approval"
+		return KindApproval
 	}
 }
+
+// KindApproval is the kind of a stage that waits for approval.
+const KindApproval = "approval"
 
 // Timeout is how long what the stage applies by itself may take; 0 is without end.
 func (s *Stage) Timeout() time.Duration {
