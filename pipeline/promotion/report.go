@@ -72,7 +72,7 @@ func (s *State) reason(v verdict, now time.Time) Reason {
 		r.Message += fmt.Sprintf("; so what becomes of try %d of promoting revision %s there is not known, either", v.try, v.name)
 	}
 	if len(v.suspended) > 0 {
-		r.Message += fmt.Sprintf("; %s %s suspended, and stays as it is until somebody resumes it", phrase.First(v.suspended, mostHostsNamed), map[bool]string{true: "is", false: "are"}[len(v.suspended) == 1])
+		r.Message += fmt.Sprintf("; %s %s suspended, and stays as it is until somebody resumes or syncs it", phrase.First(v.suspended, mostHostsNamed), map[bool]string{true: "is", false: "are"}[len(v.suspended) == 1])
 	}
 	if v.seq > 0 {
 		r.Message += fmt.Sprintf(" (event %d)", v.seq)

@@ -31,6 +31,7 @@ type HostSighting struct {
 	Unhealthy bool   `json:"unhealthy,omitempty"` // an object has the revision, and is not well
 	Changing  bool   `json:"changing,omitempty"`  // all that keeps an object from being well is that its controller has yet to look, or scales it
 	Suspended bool   `json:"suspended,omitempty"` // the controller of an object leaves it as it is
+	Declared  bool   `json:"-"`                   // a suspended object is to run the revision once somebody resumes it
 	Unknown   bool   `json:"unknown,omitempty"`   // it was not seen, or could be either of two revisions
 	Why       string `json:"error,omitempty"`     // it runs no revision, or is unhealthy or unknown
 }
@@ -193,6 +194,9 @@ func (s *State) Sighted(stage string, seen Sighting) []deploylog.Event {
 		next := sighted{Sighting: seen}
 		seen.Why = s.definition.Stages[i].Targets.Losing(k.members, next.hosts())
 	}
+	if k != nil {
+		seen = k.suspended(seen)
+	}
 	if k != nil && sameSighting(k.Sighting, seen) {
 		return nil
 	}
@@ -200,6 +204,32 @@ func (s *State) Sighted(stage string, seen Sighting) []deploylog.Event {
 		Deployment: fmt.Sprintf("%s/%s/observed@%d", s.name, stage, s.head), Target: StageTarget(s.name, stage), Name: HostsObserved, Attempt: 1,
 		Data: Payload{Observed: &seen}.Data(),
 	}}
+}
+
+// suspended returns a sighting in which suspended objects run what they ran before, if the revision
+// is only declared.
+func (k *sighted) suspended(seen Sighting) Sighting {
+	hosts := slices.Clone(seen.Hosts)
+	kept := false
+	for i, now := range hosts {
+		was := slices.IndexFunc(k.Hosts, func(h HostSighting) bool {
+			return h.Host == now.Host && h.Revision != "" && h.Revision != now.Revision && !h.Unknown
+		})
+		if now.Suspended && now.Declared && was >= 0 {
+			before := k.Hosts[was]
+			hosts[i].Revision, hosts[i].Unhealthy, hosts[i].Changing = before.Revision, before.Unhealthy, before.Changing
+			hosts[i].Why = "it is suspended, and is to run " + now.Revision + " when somebody resumes it"
+			kept = true
+		}
+	}
+	if !kept {
+		return seen
+	}
+	seen.Hosts, seen.Value = hosts, hosts[0].Revision
+	if slices.ContainsFunc(hosts, func(h HostSighting) bool { return h.Unknown || h.Unhealthy || h.Revision != hosts[0].Revision }) {
+		seen.Value = nil
+	}
+	return seen
 }
 
 // sameSighting reports whether a sighting says nothing that the one before it does not. Numbers in

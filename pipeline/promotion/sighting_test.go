@@ -281,8 +281,20 @@ func TestWhatIsSuspendedIsSaid(t *testing.T) {
 	w := inClusters(t)
 	w.sees(host(east, "0"), promotion.HostSighting{Host: west, Revision: "0", Suspended: true})
 	w.runs("a", "1")
-	assert.Contains(t, w.explain("b").Message, "; "+west+" is suspended, and stays as it is until somebody resumes it")
-	assert.Equal(t, promotion.ObjectReport{Object: west, Revision: "0", Health: promotion.Whole, Suspended: true, Why: "it is suspended"}, w.state.Report(w.seen, w.now).Stages[1].Objects[1])
+	assert.Contains(t, w.explain("b").Message, "; "+west+" is suspended, and stays as it is until somebody resumes or syncs it")
+	report := func() promotion.ObjectReport { return w.state.Report(w.seen, w.now).Stages[1].Objects[1] }
+	assert.Equal(t, promotion.ObjectReport{Object: west, Revision: "0", Health: promotion.Whole, Suspended: true, Why: "it is suspended"}, report())
+
+	// What is only declared is no new revision, whether its status follows or not.
+	declared := promotion.HostSighting{Host: west, Revision: "1", Unhealthy: true, Suspended: true, Declared: true, Why: "it is paused: 0 of 2 Pods are of its newest template"}
+	for _, unwell := range []bool{true, false} {
+		declared.Unhealthy = unwell
+		w.sees(host(east, "0"), declared)
+		assert.Equal(t, promotion.ObjectReport{Object: west, Revision: "0", Health: promotion.Whole, Suspended: true, Why: "it is suspended, and is to run 1 when somebody resumes it"}, report())
+		assert.Equal(t, promotion.Whole, w.state.Report(w.seen, w.now).Stages[1].Health)
+	}
+	w.sees(host(east, "0"), unwell(west, "1", "1 of 2 Pods are of its newest template"))
+	assert.Equal(t, promotion.Partly, report().Health)
 }
 
 // deploysOnHosts has the last stage of a pipeline of two be a manifest that is applied on hosts.

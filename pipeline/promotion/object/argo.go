@@ -3,6 +3,7 @@ package object
 import (
 	"errors"
 	"fmt"
+	"reflect"
 )
 
 // An application of Argo CD says with what its objects were compared, which may be a revision that
@@ -34,8 +35,27 @@ func argoRevision(live map[string]any) (any, error) {
 	return from["revision"], nil
 }
 
+// byHand reports whether people sync an application.
+func byHand(live map[string]any) bool {
+	automated, is := within(live, "spec", "syncPolicy")["automated"].(map[string]any)
+	enabled, says := automated["enabled"].(bool)
+	return !is || says && !enabled
+}
+
+// outOfSync reports whether an application was compared with another revision than the one that was
+// applied last.
+func outOfSync(live map[string]any) bool {
+	sync := within(live, "status", "sync")
+	all, _ := within(live, "status")["history"].([]any)
+	if texts(sync, "status") != "OutOfSync" || len(all) == 0 {
+		return false
+	}
+	last, is := all[len(all)-1].(map[string]any)
+	return is && !reflect.DeepEqual([]any{sync["revision"], sync["revisions"]}, []any{last["revision"], last["revisions"]})
+}
+
 // argo is what an application waits for.
-func argo(live map[string]any) string {
+func (o *Object) argo(live map[string]any) string {
 	for _, field := range []string{"repoURL", "path", "chart", "targetRevision"} {
 		seen := texts(live, "status", "sync", "comparedTo", "source", field)
 		if wanted := texts(live, "spec", "source", field); seen != "" && seen != wanted {
@@ -51,7 +71,7 @@ func argo(live map[string]any) string {
 		return "a sync of it was asked for, and has not begun"
 	}
 	sync := within(live, "status", "sync")
-	if status := texts(sync, "status"); status != isSynced {
+	if status := texts(sync, "status"); status != isSynced && (o.Revision != "" || o.suspended(live) == "") {
 		return "its sync status is " + orNone(status)
 	}
 	// The revision that is compared moves on with each commit, whether the failed sync was repeated or not.

@@ -16,7 +16,7 @@ const mostSaid = 200
 // waits is what the object waits for until it is well, "" where it is. It fails where that cannot
 // be told.
 func (o *Object) waits(live map[string]any) (string, error) {
-	if o.suspended(live) {
+	if o.ofFlux() && o.suspended(live) != "" {
 		return o.waitsSuspended(live)
 	}
 	generation, _ := number(live, "metadata", "generation")
@@ -33,7 +33,7 @@ func (o *Object) waits(live map[string]any) (string, error) {
 	case o.Ready != "":
 		return o.saysReady(live)
 	case o.known(application):
-		return argo(live), nil
+		return o.argo(live), nil
 	case o.workload():
 		return rolledOut(o.Kind, live), nil
 	}
@@ -48,33 +48,10 @@ func (o *Object) saysByCondition() bool {
 	return o.Ready == "" && !o.known(application) && !o.workload()
 }
 
-// suspended reports whether the controller leaves the object as it is, as those of Flux can be told.
-func (o *Object) suspended(live map[string]any) bool {
-	group, _ := o.GroupVersion()
-	suspend, _ := within(live, "spec")["suspend"].(bool)
-	return suspend && strings.HasSuffix(group, ".toolkit.fluxcd.io")
-}
-
-// waitsSuspended is what a suspended object waits for. It runs what it ran when it was suspended,
-// whatever is changed in it, so its status counts for any generation.
-func (o *Object) waitsSuspended(live map[string]any) (string, error) {
-	why, err := condition(live, 0), error(nil)
-	if o.Ready != "" {
-		why, err = o.saysReady(live)
-	}
-	if why == "" {
-		why = o.differs(live)
-	}
-	if why != "" {
-		why = "it is suspended: " + why
-	}
-	return why, err
-}
-
 // unseen reports whether the object was changed since its controller has looked at it.
 func (o *Object) unseen(live map[string]any) bool {
 	generation, _ := number(live, "metadata", "generation")
-	if !o.workload() && !o.saysByCondition() || o.suspended(live) {
+	if !o.workload() && !o.saysByCondition() || o.ofFlux() && o.suspended(live) != "" {
 		return false
 	}
 	seen, looked := number(live, "status", "observedGeneration")

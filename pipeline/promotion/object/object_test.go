@@ -143,7 +143,7 @@ func TestAnApplicationOfArgoRunsWhatItIsSyncedTo(t *testing.T) {
 		{"it has no status", `{"spec": {}}`, "none: its sync status is not known yet"},
 	})
 	app := func(status, more string) string {
-		return `{"spec": {}` + more + `, "status": {"health": {"status": "Healthy"}, "history": [{"revision": "2a"}, {"revision": "3a"}], ` + status + `}}`
+		return `{"spec": {"syncPolicy": {"automated": {}}}` + more + `, "status": {"health": {"status": "Healthy"}, "history": [{"revision": "2a"}, {"revision": "3a"}], ` + status + `}}`
 	}
 	const synced = `"sync": {"status": "Synced", "revision": "4a"}`
 	operation := func(phase, revision string) string {
@@ -164,6 +164,22 @@ func TestAnApplicationOfArgoRunsWhatItIsSyncedTo(t *testing.T) {
 		{"its sync is done", app(synced+operation("Succeeded", "4a"), ""), "4a"},
 		{"it has several sources", app(`"sync": {"status": "Synced", "revisions": ["4a", "5a"]}`, ""), "unknown: it has several sources, with a revision each: name the one that counts with revision"},
 		{"its history is strange", `{"status": {"history": [7], "sync": {"status": "OutOfSync", "revision": "4a"}}}`, "none: its sync status is OutOfSync"},
+	})
+	byHand := func(status string) string {
+		return strings.Replace(app(status, ""), `"automated": {}`, `"automated": {"enabled": false}`, 1)
+	}
+	const other = `"sync": {"status": "OutOfSync", "revision": "4a"}`
+	read(t, object.Object{Kind: "Application"}, []reading{
+		{"people sync it, and have not", byHand(other), "3a suspended"},
+		{"it has no policy", strings.Replace(app(other, ""), `"automated": {}`, ``, 1), "3a suspended"},
+		{"people sync it, and it is as they synced it", byHand(synced), "4a"},
+		{"people changed what it runs", byHand(`"sync": {"status": "OutOfSync", "revision": "3a"}`), "3a unwell: its sync status is OutOfSync"},
+		{"people sync it, and it failed", byHand(other + operation("Failed", "4a")), "3a unwell: its syncs are not automated (spec.syncPolicy.automated): its sync is Failed: no"},
+		{"people sync it, and do so now", byHand(other + operation("Running", "4a")), "3a unwell: its syncs are not automated (spec.syncPolicy.automated): its sync is Running: no"},
+		{"people sync it, and it is ill", strings.Replace(byHand(other), "Healthy", "Degraded", 1), "3a unwell: its syncs are not automated (spec.syncPolicy.automated): its health is Degraded"},
+	})
+	read(t, object.Object{Kind: "Application", Revision: "{.status.sync.revision}"}, []reading{
+		{"what it is compared with is not what it runs", byHand(other), "4a unwell: its syncs are not automated (spec.syncPolicy.automated): its sync status is OutOfSync"},
 	})
 	read(t, object.Object{Kind: "Application", Revision: "{.status.sync.revisions[1]}"}, []reading{
 		{"one of several sources counts", app(`"sync": {"status": "Synced", "revisions": ["4a", "5a"]}`, ""), "5a"},
@@ -187,6 +203,8 @@ func TestAWorkloadRunsAnImageWhenItIsRolledOut(t *testing.T) {
 		{"one of before is there", of("shop:42", "2", `{"observedGeneration": 2, "replicas": 3, "updatedReplicas": 2, "availableReplicas": 3}`), "42 unwell: Pods of before are still there: 1"},
 		{"one is not available", of("shop:42", "2", `{"observedGeneration": 2, "replicas": 2, "updatedReplicas": 2, "availableReplicas": 1}`), "42 unwell: 1 of 2 Pods are available"},
 		{"nothing of it is wanted", of("shop:42", "0", `{"observedGeneration": 2}`), "42 unwell: it wants no Pod"},
+		{"it is paused, and nothing is to change", strings.Replace(of("shop:42", "2", done), `"replicas"`, `"paused": true, "replicas"`, 1), "42 suspended"},
+		{"it is paused, and is to change", strings.Replace(of("shop:43", "2", `{"observedGeneration": 2, "replicas": 2, "availableReplicas": 2}`), `"replicas"`, `"paused": true, "replicas"`, 1), "43 unwell: it is paused: 0 of 2 Pods are of its newest template"},
 		{"it has no container", `{"spec": {"template": {"spec": {"containers": []}}}}`, "unknown: {.spec.template.spec.containers[0].image} cannot be evaluated"},
 	})
 	read(t, object.Object{Kind: "StatefulSet"}, []reading{
@@ -223,6 +241,25 @@ func TestADefinitionSaysWhereAnObjectSaysWhatItRuns(t *testing.T) {
 		{"twice done", `{"status": {"units": [{"revision": "42"}], "conditions": [{"type": "Done", "status": "True"}, {"type": "Done", "status": "True"}]}}`, "unknown: "},
 		{"its conditions are a number", `{"status": {"units": [{"revision": "42"}], "conditions": 7}}`, "unknown: "},
 	})
+}
+
+func TestWhatOthersSuspendIsDeclaredOnly(t *testing.T) {
+	for _, c := range []struct {
+		object   object.Object
+		live     string
+		want     string
+		declared bool
+	}{
+		{object.Object{Kind: "CronJob", APIVersion: "batch/v1", Revision: "{.spec.tag}", Ready: "{.spec.suspend}=true"}, `{"spec": {"tag": "2", "suspend": true}}`, "2 suspended", true},
+		{object.Object{Kind: "CronJob", APIVersion: "batch/v1", Revision: "{.spec.tag}", Ready: "{.spec.suspend}=false"}, `{"spec": {"tag": "2", "suspend": false}}`, "2", false},
+		{object.Object{Kind: "Rollout", APIVersion: "argoproj.io/v1alpha1", Revision: "{.spec.tag}", Ready: "{.status.phase}=Healthy"}, `{"spec": {"tag": "2", "paused": true}, "status": {"phase": "Paused"}}`, "2 unwell: it is paused: {.status.phase} is Paused, not Healthy", true},
+		{object.Object{Kind: "Rollout", APIVersion: "argoproj.io/v1alpha1", Revision: "{.status.tag}", Ready: "{.status.phase}=Healthy"}, `{"spec": {"paused": true}, "status": {"tag": "1", "phase": "Healthy"}}`, "1 suspended", false},
+		{object.Object{Kind: "Deployment"}, `{"spec": {"paused": true, "template": {"spec": {"containers": [{"image": "shop:2"}]}}}, "status": {"replicas": 1, "availableReplicas": 1}}`, "2 unwell: it is paused: ", true},
+		{object.Object{Kind: "Kustomization"}, `{"spec": {"suspend": true}, "status": {"lastAppliedRevision": "1", "conditions": [{"type": "Ready", "status": "True"}]}}`, "1 suspended", false},
+	} {
+		read(t, c.object, []reading{{c.object.Kind, c.live, c.want}})
+		assert.Equal(t, c.declared, c.object.Read(live(t, c.live)).Declared, "%s: %s", c.object.Kind, c.live)
+	}
 }
 
 func TestAGenerationThatCannotBeReadIsNotWell(t *testing.T) {

@@ -22,6 +22,7 @@ type Reading struct {
 
 	Changing  bool // all that keeps it from healthy is that its controller is at work, or has yet to look at a change
 	Suspended bool // its controller leaves it as it is
+	Declared  bool // of a suspended one: the revision is only what it is to run once somebody resumes it
 
 	Pods Pods // of a workload
 }
@@ -48,7 +49,16 @@ func (o *Object) Read(live map[string]any) Reading {
 	if err != nil {
 		return Unseen(err)
 	}
-	r := Reading{Revision: revision, Healthy: waits == "", Why: waits, Suspended: o.suspended(live), Pods: o.pods(live)}
+	r := Reading{Revision: revision, Healthy: waits == "", Why: waits, Pods: o.pods(live)}
+	if why := o.suspended(live); why != "" {
+		r.Suspended, r.Declared = true, o.declared(live, r.Healthy)
+		switch {
+		case r.Why == "":
+			r.Why = why
+		case !strings.HasPrefix(r.Why, why):
+			r.Why = why + ": " + r.Why
+		}
+	}
 	atWork := !r.Healthy && o.atWork(live)
 	r.Working = atWork && o.differs(live) == "" // else the one that runs is being replaced
 	r.Changing = atWork || !r.Healthy && o.unseen(live)

@@ -1,0 +1,52 @@
+package object
+
+import "strings"
+
+// People tell controllers to leave an object as it is. It then runs what it ran, whatever is
+// declared: that neither makes it unwell nor gives it a new revision.
+
+// suspended returns why the controller leaves the object as it is, or "".
+func (o *Object) suspended(live map[string]any) string {
+	spec := within(live, "spec")
+	suspend, _ := spec["suspend"].(bool)
+	paused, _ := spec["paused"].(bool)
+	group, _ := o.GroupVersion()
+	switch {
+	case suspend && (o.ofFlux() || group == "batch"):
+		return "it is suspended"
+	case paused && (o.known(deployment) || group == groups[application] && o.Kind == argoRollout):
+		return "it is paused"
+	case o.known(application) && byHand(live) && outOfSync(live):
+		return "its syncs are not automated (spec.syncPolicy.automated)"
+	}
+	return ""
+}
+
+const argoRollout = "Rollout"
+
+func (o *Object) ofFlux() bool {
+	group, _ := o.GroupVersion()
+	return strings.HasSuffix(group, ".toolkit.fluxcd.io")
+}
+
+// declared reports whether the revision of a suspended object is only what it is to run.
+func (o *Object) declared(live map[string]any, healthy bool) bool {
+	path := strings.TrimPrefix(o.revisionPath(live), "{")
+	return strings.HasPrefix(path, ".spec.") && (!o.workload() || !healthy)
+}
+
+// waitsSuspended is what a suspended object waits for. It runs what it ran when it was suspended,
+// whatever is changed in it, so its status counts for any generation.
+func (o *Object) waitsSuspended(live map[string]any) (string, error) {
+	why, err := condition(live, 0), error(nil)
+	if o.Ready != "" {
+		why, err = o.saysReady(live)
+	}
+	if why == "" {
+		why = o.differs(live)
+	}
+	if why != "" {
+		why = "it is suspended: " + why
+	}
+	return why, err
+}
