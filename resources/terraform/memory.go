@@ -23,8 +23,10 @@ type memory struct {
 	SchemaVersion int64           `json:"schema_version"`
 	State         json.RawMessage `json:"state"`             // attributes by name, as in a state of Terraform
 	Private       []byte          `json:"private,omitempty"` // what only the provider reads
-	Tainted       bool            `json:"tainted,omitempty"` // it was not made completely: it is to be made anew
-	Settled       string          `json:"settled,omitempty"` // what the provider has made, and would change again: see settlement
+	Identity      json.RawMessage `json:"identity,omitempty"`
+	IdentityOf    int64           `json:"identity_version,omitempty"` // the version of its schema
+	Tainted       bool            `json:"tainted,omitempty"`          // it was not made completely: it is to be made anew
+	Settled       string          `json:"settled,omitempty"`          // what the provider has made, and would change again: see settlement
 }
 
 // settlement identifies a configuration, and what there is once it is applied. Some
@@ -62,7 +64,7 @@ func remembered(kept map[string]any) (*memory, error) {
 }
 
 // kept is what is to be kept of a resource: an empty object where there is none.
-func kept(s tfplugin.Schema, now found) (any, error) {
+func kept(s tfplugin.Schema, identities tfplugin.IdentitySchema, now found) (any, error) {
 	if !now.there() {
 		return object{}, nil
 	}
@@ -71,6 +73,12 @@ func kept(s tfplugin.Schema, now found) (any, error) {
 		return nil, fmt.Errorf("encoding the state of the resource: %w", err)
 	}
 	m := memory{SchemaVersion: s.Version, State: state, Private: now.Private, Tainted: now.tainted, Settled: now.settled}
+	if now.Identity != cty.NilVal && now.Identity.IsWhollyKnown() {
+		if m.Identity, err = ctyjson.Marshal(now.Identity, identities.Type); err != nil {
+			return nil, fmt.Errorf("encoding the identity of the resource: %w", err)
+		}
+		m.IdentityOf = identities.Version
+	}
 	text, err := json.Marshal(m)
 	if err == nil && len(text) > protocol.MaxKeep {
 		err = fmt.Errorf("its state has %d bytes, at most %d can be kept, so %s is not known to the next run: remove it by hand", len(text), protocol.MaxKeep, cmp.Or(strings.TrimSpace(identity(now.State)), "what was made"))

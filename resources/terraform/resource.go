@@ -18,6 +18,7 @@ type resource struct {
 	name     string // as the provider calls it
 	schema   tfplugin.Schema
 	provider *tfplugin.Provider
+	own      any // configuration of the provider
 	warn     func(string)
 }
 
@@ -33,6 +34,10 @@ func (f found) there() bool { return !f.State.IsNull() }
 
 // look reads what was kept, and observes what there is now.
 func (r *resource) look(ctx context.Context, m *memory) (found, error) {
+	var identity cty.Value
+	if m != nil {
+		identity = r.provider.Identity(ctx, r.name, m.IdentityOf, m.Identity)
+	}
 	was, err := recall(r.schema, m, func(version int64, state json.RawMessage) (cty.Value, error) {
 		upgraded, said, err := r.provider.Upgrade(ctx, r.name, version, state)
 		return upgraded, failed(said, err, r.warn)
@@ -40,6 +45,7 @@ func (r *resource) look(ctx context.Context, m *memory) (found, error) {
 	if err != nil {
 		return found{}, fmt.Errorf("reading what was kept of it: %w", err)
 	}
+	was.Identity = identity
 	if was.State.IsNull() {
 		return found{Instance: was}, nil
 	}
@@ -205,7 +211,7 @@ func (r *resource) apply(ctx context.Context, now found, config cty.Value) (foun
 // planned.
 func (r *resource) applied(was found, after tfplugin.Instance, planned cty.Value, failure error, legacy bool) (found, error) {
 	state, all := known(after.State)
-	now := found{Instance: tfplugin.Instance{State: state, Private: after.Private}, tainted: was.tainted}
+	now := found{Instance: tfplugin.Instance{State: state, Private: after.Private, Identity: after.Identity}, tainted: was.tainted}
 	if failure != nil {
 		// What was begun is not what was wanted: it is replaced by the next run.
 		now.tainted = was.tainted || !was.there() && now.there()

@@ -5,11 +5,13 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/zclconf/go-cty/cty"
 
 	"github.com/deployster-go/deployster/protocol"
+	"github.com/deployster-go/deployster/resources/internal/tfplugin"
 )
 
 // request is a question to a type; its configuration is read once the schema is known.
@@ -48,7 +50,7 @@ func (m manager) open(ctx context.Context, r request) (*resource, any, error) {
 	if !there {
 		return nil, nil, fmt.Errorf("the provider has no resource %s; make the image again with `deployster type terraform`", m.name)
 	}
-	return &resource{m.name, schema, provider, warn}, config, nil
+	return &resource{m.name, schema, provider, own, warn}, config, nil
 }
 
 // split separates the configuration of a resource from that of its provider.
@@ -75,7 +77,7 @@ func split(r request) (config, provider any, err error) {
 	return given, provider, nil
 }
 
-// state observes, and says what is to be done.
+// state observes, and says what is to be done, and which thing the resource is.
 func (m manager) state(ctx context.Context, r request) (protocol.StateOutput, error) {
 	res, config, err := m.open(ctx, r)
 	if err != nil {
@@ -85,6 +87,34 @@ func (m manager) state(ctx context.Context, r request) (protocol.StateOutput, er
 	if err != nil {
 		return protocol.StateOutput{}, err
 	}
+	out, err := m.compare(ctx, r, res, now, config)
+	if err == nil {
+		out.Identity = res.identity(now)
+	}
+	return out, err
+}
+
+// identity identifies what there is, if the provider does: in the world of the provider's configuration, without
+// what is secret of that.
+func (r *resource) identity(now found) object {
+	if now.Identity == cty.NilVal || now.Identity.IsNull() || !now.Identity.IsWhollyKnown() {
+		return nil
+	}
+	own, _ := r.own.(object)
+	at := object{}
+	for name, value := range own {
+		if !slices.ContainsFunc(r.provider.Schemas.Provider.Attributes, func(a tfplugin.Attribute) bool { return a.Name == name && (a.Sensitive || a.WriteOnly) }) {
+			at[name] = value
+		}
+	}
+	if len(protocol.UnknownPaths(at)) > 0 {
+		return nil
+	}
+	return object{"identity": document(now.Identity), "provider": at}
+}
+
+// compare says what is to be done with what there is.
+func (m manager) compare(ctx context.Context, r request, res *resource, now found, config any) (protocol.StateOutput, error) {
 	if r.Ensure == protocol.Absent {
 		if !now.there() {
 			if err := r.Keep(object{}); err != nil {
@@ -151,7 +181,7 @@ func (m manager) look(ctx context.Context, r request, res *resource) (found, err
 
 // keep has what there is kept.
 func (m manager) keep(r request, res *resource, now found) error {
-	document, err := kept(res.schema, now)
+	document, err := kept(res.schema, res.provider.Schemas.Identities[m.name], now)
 	if err != nil {
 		return err
 	}
@@ -160,7 +190,7 @@ func (m manager) keep(r request, res *resource, now found) error {
 
 // keepSeen has what was observed kept, unless it is already.
 func (m manager) keepSeen(r request, res *resource, now found) error {
-	document, err := kept(res.schema, now)
+	document, err := kept(res.schema, res.provider.Schemas.Identities[m.name], now)
 	if err != nil || sameMemory(r.Kept, document) {
 		return err
 	}

@@ -65,6 +65,32 @@ func TestAResourceFromItsCreationToItsEnd(t *testing.T) {
 	}
 }
 
+// What the provider identifies a resource by identifies it among the resources of that configuration of the provider.
+// Providers without it are never asked: that of the tests refuses it.
+func TestIdentities(t *testing.T) {
+	for _, version := range []string{"5", "6"} {
+		t.Setenv(tftest.Protocol, version)
+		t.Setenv(tftest.Identity, "1")
+		w := newWorld(t)
+		config := `{"name":"a","provider":{"greeting":"hi","key":"geheim"}}`
+		assert.Nil(t, w.ask("state", config).state.Identity, "it is not there")
+		w.done(w.ask("create", config))
+		want := object{"identity": object{"name": "a"}, "provider": object{"greeting": "hi"}}
+		assert.Equal(t, want, w.ask("state", config).state.Identity)
+		assert.Equal(t, want, w.ask("state", `{"name":"a","size":2,"provider":{"greeting":"hi"}}`).state.Identity, "not as configured")
+
+		// A newer version of the provider reads what was kept.
+		t.Setenv(tftest.Identity, "2")
+		w.pool.close()
+		w.pool = newPool(w.dir)
+		assert.Equal(t, want, w.ask("state", config).state.Identity)
+		assert.Contains(t, w.kept, `"identity_version":2`)
+		w.kept = "{}"
+		assert.Equal(t, want, w.ask("state", config, `"adopt":"id-a"`).state.Identity, "taking it over")
+		w.done(w.ask("destroy", config, absent))
+	}
+}
+
 func TestWhatOthersChanged(t *testing.T) {
 	w := newWorld(t)
 	config := `{"name":"a","size":1}`

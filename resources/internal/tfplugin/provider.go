@@ -25,7 +25,10 @@ func Start(ctx context.Context, program string, env []string, now time.Time) (*P
 		return nil, err
 	}
 	p := &Provider{process: process}
-	if p.Schemas, err = p.schemas(ctx); err != nil {
+	if p.Schemas, err = p.schemas(ctx); err == nil {
+		p.Schemas.Identities, err = p.identities(ctx)
+	}
+	if err != nil {
 		process.close()
 		return nil, fmt.Errorf("asking the provider for its schemas: %w", err)
 	}

@@ -11,8 +11,9 @@ import (
 
 // Instance is what is known of a resource: its state, and what only the provider reads.
 type Instance struct {
-	State   cty.Value // null if there is none
-	Private []byte
+	State    cty.Value // null if there is none
+	Private  []byte
+	Identity cty.Value // NilVal if the provider says none, or it is not known
 }
 
 // Upgrade reads a state that was kept, as JSON, by whatever version of the provider.
@@ -42,7 +43,10 @@ func (p *Provider) Read(ctx context.Context, resource string, was Instance) (Ins
 		return was, nil, err
 	}
 	r.message.bytes(3, was.Private)
-	now := Instance{State: cty.NullVal(t)}
+	if r, err = p.withIdentity(r, 6, resource, was.Identity); err != nil {
+		return was, nil, err
+	}
+	now := Instance{State: cty.NullVal(t), Identity: was.Identity}
 	var said Diagnostics
 	err = p.call(ctx, "ReadResource", r.message, &said, 2, func(f field) (err error) {
 		switch f.number {
@@ -50,6 +54,8 @@ func (p *Provider) Read(ctx context.Context, resource string, was Instance) (Ins
 			now.State, err = readValue(f.bytes, t)
 		case 3:
 			now.Private = f.bytes
+		case 5:
+			now.Identity, err = p.readIdentity(f.bytes, resource)
 		}
 		return err
 	})
@@ -74,9 +80,13 @@ func (p *Provider) Plan(ctx context.Context, resource string, prior Instance, pr
 		}
 	}
 	r.message.bytes(5, prior.Private)
+	r, err := p.withIdentity(r, 8, resource, prior.Identity)
+	if err != nil {
+		return Plan{}, nil, err
+	}
 	plan := Plan{Planned: Instance{State: cty.NullVal(t)}}
 	var said Diagnostics
-	err := p.call(ctx, "PlanResourceChange", r.message, &said, 4, func(f field) (err error) {
+	err = p.call(ctx, "PlanResourceChange", r.message, &said, 4, func(f field) (err error) {
 		switch f.number {
 		case 1:
 			plan.Planned.State, err = readValue(f.bytes, t)
@@ -88,6 +98,8 @@ func (p *Provider) Plan(ctx context.Context, resource string, prior Instance, pr
 			plan.Planned.Private = f.bytes
 		case 5:
 			plan.Legacy = f.flag()
+		case 7:
+			plan.Planned.Identity, err = p.readIdentity(f.bytes, resource)
 		}
 		return err
 	})
@@ -106,14 +118,20 @@ func (p *Provider) Apply(ctx context.Context, resource string, prior cty.Value, 
 		}
 	}
 	r.message.bytes(5, planned.Private)
+	r, err := p.withIdentity(r, 7, resource, planned.Identity)
+	if err != nil {
+		return Instance{}, nil, err
+	}
 	now := Instance{State: cty.NullVal(t)}
 	var said Diagnostics
-	err := p.call(ctx, "ApplyResourceChange", r.message, &said, 3, func(f field) (err error) {
+	err = p.call(ctx, "ApplyResourceChange", r.message, &said, 3, func(f field) (err error) {
 		switch f.number {
 		case 1:
 			now.State, err = readValue(f.bytes, t)
 		case 2:
 			now.Private = f.bytes
+		case 5:
+			now.Identity, err = p.readIdentity(f.bytes, resource)
 		}
 		return err
 	})
@@ -134,7 +152,7 @@ func (p *Provider) Import(ctx context.Context, resource, id string) (Instance, D
 		var name string
 		one := Instance{State: cty.NullVal(t)}
 		var state []byte
-		if err := eachField(f.bytes, func(f field) error {
+		if err := eachField(f.bytes, func(f field) (err error) {
 			switch f.number {
 			case 1:
 				name = f.text()
@@ -142,8 +160,10 @@ func (p *Provider) Import(ctx context.Context, resource, id string) (Instance, D
 				state = f.bytes
 			case 3:
 				one.Private = f.bytes
+			case 4:
+				one.Identity, err = p.readIdentity(f.bytes, resource)
 			}
-			return nil
+			return err
 		}); err != nil || name != resource {
 			return err // others are imported along with it by some
 		}

@@ -14,6 +14,8 @@ type Schemas struct {
 	Resources   map[string]Schema
 	DataSources map[string]Schema
 	PlanDestroy bool // it wants to plan what will be removed, too
+
+	Identities map[string]IdentitySchema // of resources that the provider identifies
 }
 
 // Schema is the shape of a resource, a data source, or the configuration of a provider.

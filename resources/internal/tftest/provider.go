@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 
@@ -123,27 +124,83 @@ func call(method string, request map[protowire.Number][]byte) (message, error) {
 		return message(nil).value(1, v, thingType), nil
 	case "ReadResource":
 		was := valueOf(request[2], thingType)
-		return message(nil).value(1, read(was.GetAttr("id").AsString()), thingType).bytes(3, request[3]), nil
+		now := read(was.GetAttr("id").AsString())
+		return identified(message(nil).value(1, now, thingType).bytes(3, request[3]), 5, now, request[6])
 	case "ImportResourceState":
 		found := read(string(request[2]))
 		if found.IsNull() {
 			return message(nil).diagnostic(2, 1, "there is no such thing", ""), nil
 		}
-		return message(nil).bytes(1, message(nil).text(1, "fake_thing").value(2, found, thingType)), nil
+		imported, err := identified(message(nil).text(1, "fake_thing").value(2, found, thingType), 4, found, nil)
+		return message(nil).bytes(1, imported), err
 	case "PlanResourceChange":
+		if err := mayIdentify(request[8]); err != nil {
+			return nil, err
+		}
 		return plan(valueOf(request[2], thingType), valueOf(request[3], thingType), request[5])
 	case "ApplyResourceChange":
-		return apply(valueOf(request[2], thingType), valueOf(request[3], thingType), valueOf(request[4], thingType), request[5])
+		planned := valueOf(request[3], thingType)
+		answer, err := apply(valueOf(request[2], thingType), planned, valueOf(request[4], thingType), request[5])
+		if err != nil {
+			return nil, err
+		}
+		return identified(answer, 5, planned, request[7])
+	case "Stop", "StopProvider":
+		return nil, nil
+	}
+	return callOther(method, request)
+}
+
+// callOther answers the methods of data sources and identities.
+func callOther(method string, request map[protowire.Number][]byte) (message, error) {
+	switch method {
 	case "ReadDataSource":
 		found := read(valueOf(request[2], thingType).GetAttr("id").AsString())
 		if found.IsNull() {
 			return message(nil).diagnostic(2, 1, "there is no such thing", "id"), nil
 		}
 		return message(nil).value(1, found, thingType), nil
-	case "Stop", "StopProvider":
-		return nil, nil
+	case "GetResourceIdentitySchemas":
+		if version := identityVersion(); version > 0 {
+			name := message(nil).text(1, "name").text(2, `"string"`).number(3, 1)
+			return message(nil).bytes(1, message(nil).text(1, "fake_thing").bytes(2, message(nil).number(1, version).bytes(2, name))), nil
+		}
+	case "UpgradeResourceIdentity":
+		if was := string(fields(request[3])[1]); was != `{"name":"a"}` || identityVersion() != 2 {
+			return nil, fmt.Errorf("no identity of a former version: %s", was)
+		}
+		return identified(nil, 1, cty.ObjectVal(map[string]cty.Value{"name": cty.StringVal("a")}), nil)
 	}
-	return nil, fmt.Errorf("there is no %s", method)
+	return nil, fmt.Errorf("there is no %s: %w", method, errUnimplemented)
+}
+
+var errUnimplemented = errors.New("unimplemented")
+
+var identityType = cty.Object(map[string]cty.Type{"name": cty.String})
+
+func identityVersion() uint64 {
+	version, _ := strconv.ParseUint(os.Getenv(Identity), 10, 32) // 0 is none
+	return version
+}
+
+// mayIdentify refuses an identity of a thing that has none.
+func mayIdentify(data []byte) error {
+	if identityVersion() == 0 && data != nil {
+		return errors.New("an identity of a thing without a schema of it")
+	}
+	return nil
+}
+
+// identified adds the identity of a thing, if things have one. data is the one of the request.
+func identified(m message, n protowire.Number, thing cty.Value, data []byte) (message, error) {
+	if err := mayIdentify(data); err != nil || identityVersion() == 0 || thing.IsNull() {
+		return m, err
+	}
+	identity := cty.ObjectVal(map[string]cty.Value{"name": thing.GetAttr("name")})
+	if data != nil && !valueOf(fields(data)[1], identityType).RawEquals(identity) {
+		return nil, errors.New("another identity")
+	}
+	return m.bytes(n, message(nil).value(1, identity, identityType)), nil
 }
 
 func configure(config cty.Value) message {

@@ -24,6 +24,7 @@ import (
 	"crypto/x509/pkix"
 	"encoding/base64"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"io"
 	"math/big"
@@ -41,6 +42,7 @@ import (
 const (
 	World     = "TFTEST_WORLD"     // the directory of all things
 	Handshake = "TFTEST_HANDSHAKE" // what it says first instead of the truth; "none" is nothing at all
+	Identity  = "TFTEST_IDENTITY"  // version of the identity schema of things, which have none without
 	Protocol  = "TFTEST_PROTOCOL"  // version of the protocol: 5, or 6 by default
 )
 
@@ -143,6 +145,9 @@ func answer(w http.ResponseWriter, r *http.Request, ended chan struct{}) {
 	reply, err := call(method, fields(request))
 	if err != nil {
 		w.Header().Set("Grpc-Status", "2")
+		if errors.Is(err, errUnimplemented) {
+			w.Header().Set("Grpc-Status", "12")
+		}
 		w.Header().Set("Grpc-Message", strings.ReplaceAll(err.Error(), " ", "%20"))
 		return
 	}
