@@ -14,7 +14,7 @@ import (
 // failure. A deployment that fails, or is to end otherwise, does its closing stages first, and
 // stays in its batches as long.
 
-// closing returns the closing stages of the definition.
+// closing returns the closing stages of the definition, and their host groups.
 func (s *State) closing() (all []deploylog.Target) {
 	if s.definition == nil {
 		return nil
@@ -22,6 +22,11 @@ func (s *State) closing() (all []deploylog.Target) {
 	for i := range s.definition.Stages {
 		if stage := &s.definition.Stages[i]; stage.Closing() {
 			all = append(all, record.StageTarget(s.name, stage.Name))
+			if stage.Deploy != nil {
+				for g := range stage.Deploy.HostGroups {
+					all = append(all, record.GroupTarget(s.name, stage.Deploy.HostGroups[g].Name))
+				}
+			}
 		}
 	}
 	return all

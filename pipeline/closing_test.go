@@ -160,6 +160,38 @@ func TestTheFirstCancelWhileStagesThatAlwaysRunAreAtWorkEndsNothing(t *testing.T
 	assert.True(t, w.did("1", "clean"))
 }
 
+// Hosts are cleaned up as one manifest is, in each attempt anew.
+func TestHostsAreCleanedUp(t *testing.T) {
+	d := &definition.Definition{Name: "p", Stages: []definition.Stage{run("a"), deployTo("undrain", []string{"a"}, "all", "host-undrained")}}
+	d.Stages[1].When = definition.Always
+	w := newTale(t, d, map[string][]string{"all": {"h1", "h2"}})
+	w.release("1")
+	w.fails["stage/p/a "+record.StageApplied] = "disk full"
+	w.fails[string(onHost("h2"))+" host-undrained"] = "no answer"
+	w.until("1", onHost("h1"), record.HostStarted)
+	assert.Equal(t, step.Outcome{Status: "failed", Stage: "a", Cause: "stage a failed: disk full"}, w.outcome("undrain"))
+	w.idle()
+	w.wantEnded("1", deployment.Failed, "", "stage a failed: disk full")
+	assert.True(t, w.happened("1", onHost("h1"), "host-undrained") && w.happened("1", stageOf("undrain"), record.StageFailed))
+	assert.Len(t, w.state.Stops(), 1, "of stage a")
+	w.refused(Repair{Stage: "undrain", ID: "again"}, NothingToRepair)
+	w.says(w.refused(Rollback{Stage: "undrain", ID: "back"}, NothingToRollBack), "it has when: always, and runs at the end of each attempt of a revision")
+
+	clear(w.fails)
+	w.do(Retry{Revision: "1"})
+	n := len(w.log)
+	w.idle()
+	w.wantEnded("1", deployment.Finished, "", "")
+	assert.Subset(t, w.since(n), []string{w.state.revisions[0].Deployment + " h1 host-undrained", w.state.revisions[0].Deployment + " h2 host-undrained"})
+
+	w.release("2")
+	w.until("2", stageOf("a"), record.StageStarted)
+	w.do(Cancel{Revision: "2", By: "ann"})
+	w.idle()
+	w.wantEnded("2", deployment.Cancelled, "ann", "")
+	assert.True(t, w.did("2", "undrain"))
+}
+
 func TestAStageThatRunsInAnyCaseIsNotDoneAgain(t *testing.T) {
 	w := newTale(t, closed(), nil)
 	w.do(Release{Revision: "1", ID: w.id(), Carries: record.Files{"a.yaml": "1", "b.yaml": "1", "ticket.yaml": "1", "clean.yaml": "1"}})
@@ -170,7 +202,7 @@ func TestAStageThatRunsInAnyCaseIsNotDoneAgain(t *testing.T) {
 	require.True(t, w.did("1", "clean"))
 	w.says(w.refused(Rerun{Stage: "clean", Revision: "1", ID: "again"}, NothingToRerun), "stage clean cannot be done again: it has when: always, and runs only at the end of a revision, whose outcome it is told")
 	w.says(w.refused(Rerun{Stage: "ticket", Revision: "1", ID: "again"}, NothingToRerun), "stage ticket cannot be done again: it has when: failed, and runs")
-	w.says(w.refused(Repair{Stage: "clean", ID: "again"}, NothingToRepair), "it is a run stage; it has when: always, and runs at the end of each attempt of a revision")
+	w.says(w.refused(Repair{Stage: "clean", ID: "again"}, NothingToRepair), "stage clean cannot be repaired: it has when: always, and runs at the end of each attempt of a revision")
 }
 
 func TestARevisionThatBeganNothingHasNothingToClose(t *testing.T) {

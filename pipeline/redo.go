@@ -1,6 +1,7 @@
 package pipeline
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -92,6 +93,9 @@ func (c Repair) propose(s *State) ([]deploylog.Event, error) {
 	if err != nil {
 		return nil, err
 	}
+	if stage.Closing() {
+		return nil, refusal.New(NothingToRepair, "stage %s cannot be repaired: it has when: %s, and runs at the end of each attempt of a revision", stage.Name, stage.When)
+	}
 	of, err := s.again(stage, "repaired")
 	if err != nil {
 		return nil, err
@@ -99,9 +103,7 @@ func (c Repair) propose(s *State) ([]deploylog.Event, error) {
 	r := s.revisions[of]
 	if stage.Deploy == nil {
 		remedy := fmt.Sprintf("deployster pipeline rerun %s %s %s does it again", s.name, stage.Name, r.Revision)
-		if stage.Closing() {
-			remedy = "it has when: " + string(stage.When) + ", and runs at the end of each attempt of a revision"
-		} else if stage.Environment != "" {
+		if stage.Environment != "" {
 			remedy = "environment " + stage.Environment + " goes on with hosts that failed by itself (deployster env status " + stage.Environment + ")"
 		}
 		return nil, refusal.New(NothingToRepair, "stage %s has no hosts that could be repaired: it is a %s stage; %s", stage.Name, stage.Kind(), remedy)
@@ -290,7 +292,8 @@ func (s *State) stageOf(name string) (*deployment.StageLayout, error) {
 func (s *State) again(stage *deployment.StageLayout, done string) (of int, err error) {
 	v, came := s.visits[stage.Target]
 	if !came {
-		return 0, refusal.New(NotReached, "stage %s cannot be %s: no revision has come to it%s", stage.Name, done, s.entering(stage))
+		remedy := cmp.Or(s.entering(stage), fmt.Sprintf("; release one (deployster pipeline release %s REVISION)", s.name))
+		return 0, refusal.New(NotReached, "stage %s cannot be %s: no revision has come to it%s", stage.Name, done, remedy)
 	}
 	of = v.newest
 	if r := s.revisions[of].Redo; r != nil && !r.First {

@@ -134,6 +134,9 @@ func (c Rollback) propose(s *State) ([]deploylog.Event, error) {
 		return nil, err
 	}
 	name := stage.Name
+	if stage.Closing() {
+		return nil, refusal.New(NothingToRollBack, "stage %s cannot be rolled back: it has when: %s, and runs at the end of each attempt of a revision", name, stage.When)
+	}
 	if stage.Deploy == nil && stage.Environment == "" {
 		return nil, refusal.New(NothingToRollBack, "stage %s deploys to no hosts and no environment: it is a %s stage", name, stage.Kind())
 	}

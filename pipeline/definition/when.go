@@ -16,8 +16,8 @@ func readWhen(n *yamlfile.Node, s *Stage) {
 	case !ok:
 	case !slices.Contains(all, text):
 		n.FailLike(text, all, "there is no when %.60q; without one the stage runs after success", text)
-	case s.Run == nil:
-		n.FailName("only a stage that runs a manifest can have when, not this %s", s.Kind())
+	case s.Run == nil && s.Deploy == nil:
+		n.FailName("only a stage with run or deploy can have when, not this %s", s.Kind())
 	default:
 		s.When = When(text)
 	}

@@ -265,9 +265,10 @@ func (d *Deployment) add(t deploylog.Target, k record.Mark) *record.Marks {
 // Retry drops failures: what failed is done again. So are closing stages, at the next end.
 func (d *Deployment) Retry(attempt int, at time.Time, closing []deploylog.Target) {
 	d.Attempt, d.Since, d.Status, d.Ended, d.End = max(attempt, d.Attempt+1), at, Running, record.Mark{}, nil
-	for _, t := range closing {
-		delete(d.Marks, t)
-	}
+	maps.DeleteFunc(d.Marks, func(t deploylog.Target, _ *record.Marks) bool {
+		group, _, _ := record.GroupOf(t)
+		return slices.Contains(closing, t) || slices.Contains(closing, group)
+	})
 	clear(d.Tries)
 	d.FailedHosts = nil
 	for t, m := range d.Marks {

@@ -171,10 +171,7 @@ func (w *Walk) stage(i int) bool {
 		as := w.Deployment.Applies(stage.Unit, manifest)
 		work.Manifest, work.Files, work.Retries = as.Manifest, as.Files, retries
 		work.Timeout = stage.Timeout()
-		if stage.Closing() {
-			outcome := w.Outcome
-			work.Outcome = &outcome
-		}
+		work.Outcome = w.outcome(stage)
 		if stage.Build != nil {
 			for k, kind := range stage.Build.Artifacts {
 				if w.Deployment.Awaits(stage, run, k) {
@@ -185,6 +182,15 @@ func (w *Walk) stage(i int) bool {
 		return w.unless(w.beside(work), w.tried(work))
 	}
 	return w.finishStage(i)
+}
+
+// outcome returns how the stages before a closing one ended; nil of other stages.
+func (w *Walk) outcome(stage *deployment.StageLayout) *step.Outcome {
+	if !stage.Closing() {
+		return nil
+	}
+	outcome := w.Outcome
+	return &outcome
 }
 
 // finishStage yields that a stage is finished, unless something of the revision is still
@@ -258,7 +264,7 @@ func (w *Walk) Host(at deployment.Place) step.Step {
 		step := &stage.Deploy.Steps[next-1]
 		as := w.Deployment.Applies(stage.Units[next-1], step.Manifest)
 		s.Manifest, s.Files, s.Retries = as.Manifest, as.Files, step.Retries
-		s.Timeout, s.Keeps = time.Duration(step.Timeout), step.Keeps()
+		s.Timeout, s.Keeps, s.Outcome = time.Duration(step.Timeout), step.Keeps(), w.outcome(stage)
 		s = w.tried(s)
 	case next == len(stage.Chain)-1:
 		missing := make([]bool, len(stage.Chain))
