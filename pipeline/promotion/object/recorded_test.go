@@ -15,10 +15,6 @@ import (
 
 var update = flag.Bool("update", false, "write the tables beside the recordings")
 
-// longestEarly is for how many milliseconds a reading may call a revision well before it is. What
-// lasts no longer is not promoted: a stage waits longer until it believes an object.
-const longestEarly = 1000
-
 // What real controllers wrote is read as it truly was, after each write and between the two halves
 // of each. The table beside a recording says how each write is read.
 func TestWhatControllersWroteIsReadAsItWas(t *testing.T) {
@@ -30,7 +26,7 @@ func TestWhatControllersWroteIsReadAsItWas(t *testing.T) {
 			r, err := recording.Load(file)
 			require.NoError(t, err)
 			got := r.Replay()
-			assert.LessOrEqual(t, got.Early, int64(longestEarly), "a revision is read as well before it is")
+			assert.Zero(t, got.Early, "for how many milliseconds a revision is read as well before it is")
 			assert.False(t, got.Open, "the reading at the end is wrong")
 			for _, one := range got.Wrong {
 				assert.Empty(t, one.Split, "%s is read as well too early in half of the write at %d ms", one.Revision, r.Steps[one.Step].At)

@@ -14,6 +14,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -89,7 +90,7 @@ func Text(r object.Reading) string {
 }
 
 // Replay reads the object as it was after each write, and as it would have been if each write had
-// come in two: the conditions first and the rest later, and the other way round.
+// come in two.
 func (r *Recording) Replay() Replayed {
 	var all Replayed
 	var before map[string]any
@@ -150,27 +151,74 @@ type half struct {
 	object map[string]any
 }
 
-// halves are the two objects between two writes of a status. A spec changes as a whole.
-func halves(before, after map[string]any) []half {
-	old, _ := before["status"].(map[string]any)
-	status, _ := after["status"].(map[string]any)
+// halves are the objects between the two halves of a write of a status, however it is divided. A
+// spec changes as a whole, and so do the counts of a workload. status.observedGeneration, by which a
+// controller says that the rest is of a generation, comes with the second half, or with all but the conditions.
+func halves(before, after map[string]any) (all []half) {
 	if before == nil || after == nil {
 		return nil
 	}
-	mixed := func(conditions, rest map[string]any) map[string]any {
-		status := maps.Clone(rest)
-		if status == nil {
-			status = map[string]any{}
+	old, _ := before["status"].(map[string]any)
+	status, _ := after["status"].(map[string]any)
+	var changed [][]string // what changes together
+	counts := -1
+	for _, field := range slices.Sorted(maps.Keys(union(old, status))) {
+		switch {
+		case reflect.DeepEqual(old[field], status[field]):
+		case counts >= 0 && isCount(field, old, status):
+			changed[counts] = append(changed[counts], field)
+		default:
+			if isCount(field, old, status) {
+				counts = len(changed)
+			}
+			changed = append(changed, []string{field})
 		}
-		delete(status, "conditions")
-		if c, has := conditions["conditions"]; has {
-			status["conditions"] = c
+	}
+	for first := 1; first < 1<<len(changed)-1; first++ {
+		of := maps.Clone(old)
+		if of == nil {
+			of = map[string]any{}
+		}
+		var names, later []string
+		for i, fields := range changed {
+			if first&(1<<i) == 0 {
+				later = append(later, fields...)
+				continue
+			}
+			names = append(names, fields...)
+			for _, field := range fields {
+				if delete(of, field); status[field] != nil {
+					of[field] = status[field]
+				}
+			}
+		}
+		name := strings.Join(names, ", ") + " first"
+		if slices.Contains(names, "observedGeneration") {
+			if !slices.Equal(later, []string{"conditions"}) {
+				continue
+			}
+			name = "conditions last"
 		}
 		object := maps.Clone(after)
-		object["status"] = status
-		return object
+		object["status"] = of
+		all = append(all, half{name, object})
 	}
-	return []half{{"conditions first", mixed(status, old)}, {"conditions last", mixed(old, status)}}
+	return all
+}
+
+// isCount reports whether a field of a status is a number of Pods.
+func isCount(field string, statuses ...map[string]any) bool {
+	return field != "observedGeneration" && slices.ContainsFunc(statuses, func(status map[string]any) bool {
+		_, is := status[field].(float64)
+		return is
+	})
+}
+
+func union(a, b map[string]any) map[string]any {
+	all := map[string]any{}
+	maps.Copy(all, a)
+	maps.Copy(all, b)
+	return all
 }
 
 // Table is the recording with its readings, a line each, for people.
