@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"iter"
+	"os"
 	"slices"
 	"time"
 
@@ -13,6 +14,34 @@ import (
 // watchPause is how often a watch looks for what other processes appended;
 // appends of this process wake it at once.
 const watchPause = 50 * time.Millisecond
+
+// lookPause is how often a watch looks into the log although its file is not written. It goes on looking
+// for as long after a write, which is not there for others before it is synced, and the time of a file is coarse.
+const lookPause = time.Second
+
+// writes tells when the write-ahead log was written, which costs less than a look into the log.
+type writes struct {
+	file string
+	size int64
+	last time.Time // the time of the file
+	at   time.Time // when that was looked at
+	look time.Time // the last time that the log was to be looked into
+}
+
+// again reports whether the log is to be looked into: it may have been written since the last time.
+func (w *writes) again(now time.Time) bool {
+	before, quiet := *w, false
+	if info, err := os.Stat(w.file); err == nil {
+		w.size, w.last = info.Size(), info.ModTime()
+		quiet = w.size == before.size && w.last.Equal(before.last) && before.at.Sub(before.last) > lookPause
+	}
+	w.at = now
+	if quiet && now.Sub(w.look) < lookPause {
+		return false
+	}
+	w.look = now
+	return true
+}
 
 // growth is what one batch of this process has appended. Who waits for it need not read that.
 type growth struct {
@@ -60,6 +89,7 @@ func (l *Log) Watch(ctx context.Context, f deploylog.Filter) iter.Seq2[deploylog
 			}
 			return yield(e, err)
 		}
+		written := writes{file: l.path + "-wal"}
 		grown := l.writer.growth() // taken before looking, so that nothing is missed
 		after, until, err := l.span(ctx, f)
 		s := newSelection(f)
@@ -84,6 +114,9 @@ func (l *Log) Watch(ctx context.Context, f deploylog.Filter) iter.Seq2[deploylog
 					after, looks = grown.through, false
 				}
 			case <-time.After(watchPause):
+				if !written.again(time.Now()) {
+					continue
+				}
 			case <-ctx.Done():
 				err = ctx.Err()
 				continue

@@ -142,6 +142,34 @@ func TestWatchSelects(t *testing.T) {
 	}
 }
 
+// What a watch looks into is a log that may have been written since it looked the last time.
+func TestAWatchLooksIntoALogThatWasWritten(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "log.db-wal")
+	began := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	wrote := func(content string, at time.Duration) {
+		require.NoError(t, os.WriteFile(file, []byte(content), 0o600))
+		require.NoError(t, os.Chtimes(file, began.Add(at), began.Add(at)))
+	}
+	w := writes{file: file}
+	looks := func(at time.Duration, want bool, why string) {
+		t.Helper()
+		assert.Equal(t, want, w.again(began.Add(at)), why)
+	}
+	looks(0, true, "there is no file")
+	looks(50*time.Millisecond, true, "there is still none")
+	wrote("a", 60*time.Millisecond)
+	looks(100*time.Millisecond, true, "it was written")
+	looks(150*time.Millisecond, true, "what was written may not be synced yet")
+	looks(1100*time.Millisecond, true, "nor is it now, perhaps")
+	looks(1150*time.Millisecond, false, "it was written long ago")
+	wrote("ab", 60*time.Millisecond)
+	looks(1200*time.Millisecond, true, "it has grown")
+	looks(1250*time.Millisecond, false, "it was written long ago")
+	looks(2200*time.Millisecond, true, "it is looked into once in a second in any case")
+	wrote("ab", 2210*time.Millisecond)
+	looks(2250*time.Millisecond, true, "it was written again")
+}
+
 func heartbeats(t *testing.T, log *Log) []deploylog.Heartbeat {
 	all := must.Get(log.Heartbeats())(t)
 	slices.SortFunc(all, func(a, b deploylog.Heartbeat) int { return a.PID - b.PID })
