@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/deployster-go/deployster/control/reconcile"
 	"github.com/deployster-go/deployster/internal/kubewatch"
 	"github.com/deployster-go/deployster/internal/phrase"
 	"github.com/deployster-go/deployster/pipeline/promotion"
@@ -45,6 +46,8 @@ type Options struct {
 type Observed struct {
 	Options
 	byPlace map[string]*stage
+	board   *board // nil while no stage is observed
+	end     func() // of the goroutine that looks at it
 }
 
 // Stage is a stage of objects.
@@ -75,12 +78,15 @@ func (s *Stage) source() any {
 // stage is one that is observed.
 type stage struct {
 	Stage
-	end  func()
-	seen *promotion.Sighting // nil before all were seen
+	seen     *promotion.Sighting // nil before all were seen
+	watching *watching
+	reading  func()   // ends the reading of commits; nil if none are read
+	leave    []func() // end the watches
+	told     told     // only the goroutine of the board uses it
 }
 
 // New observes nothing yet.
-func New(o Options) *Observed { return &Observed{o, map[string]*stage{}} }
+func New(o Options) *Observed { return &Observed{Options: o, byPlace: map[string]*stage{}} }
 
 // Use has the objects of a stage observed from now on, and no others.
 func (o *Observed) Use(of Stage) {
@@ -90,20 +96,51 @@ func (o *Observed) Use(of Stage) {
 		}
 		o.Leave(of.Place)
 	}
-	s := &stage{Stage: of}
+	if o.board == nil {
+		b := newBoard()
+		o.board, o.end = b, o.Go(func(ctx context.Context) func() {
+			o.observe(ctx, b)
+			return func() {}
+		})
+	}
+	s, b := &stage{Stage: of}, o.board
 	s.Objects = slices.Clone(of.Objects)
 	o.byPlace[of.Place] = s
-	s.end = o.Go(func(ctx context.Context) func() {
-		o.observe(ctx, s)
-		return func() {}
-	})
+	s.watching = newWatching(&s.Stage, func() { b.changed(s) })
+	if s.ValueIn != nil {
+		s.reading = o.Go(func(ctx context.Context) func() {
+			s.watching.read(ctx)
+			return func() {}
+		})
+	}
+	for i := range s.Objects {
+		of := &s.Objects[i]
+		group, version := of.GroupVersion()
+		s.leave = append(s.leave, o.Watcher.Watch(kubewatch.Object{Cluster: of.Cluster, Group: group, Version: version, Kind: of.Kind, Namespace: of.Namespace, Name: of.Name}, func(live map[string]any, err error) {
+			r := of.Read(live)
+			if err != nil {
+				r = object.Unseen(err)
+			}
+			s.watching.says(i, r)
+		}))
+	}
+	b.add(s)
 }
 
 // Leave ends the observation of a stage.
 func (o *Observed) Leave(place string) {
-	if s := o.byPlace[place]; s != nil {
-		s.end()
-		delete(o.byPlace, place)
+	s := o.byPlace[place]
+	if s == nil {
+		return
+	}
+	delete(o.byPlace, place)
+	o.board.remove(s)
+	if s.reading != nil {
+		s.reading()
+	}
+	if len(o.byPlace) == 0 {
+		o.end()
+		o.board = nil
 	}
 }
 
@@ -116,49 +153,48 @@ func (o *Observed) Seen(place string) (seen promotion.Sighting, ok bool) {
 	return *s.seen, true
 }
 
-// observe watches the objects of a stage until ctx ends.
-func (o *Observed) observe(ctx context.Context, s *stage) {
-	w := newWatching(&s.Stage)
-	if s.ValueIn != nil {
-		w.reading.Go(func() { w.read(ctx) })
-		defer w.reading.Wait()
-	}
-	for i := range s.Objects {
-		of := &s.Objects[i]
-		group, version := of.GroupVersion()
-		leave := o.Watcher.Watch(kubewatch.Object{Cluster: of.Cluster, Group: group, Version: version, Kind: of.Kind, Namespace: of.Namespace, Name: of.Name}, func(live map[string]any, err error) {
-			r := of.Read(live)
-			if err != nil {
-				r = object.Unseen(err)
-			}
-			w.says(i, r)
-		})
-		defer leave()
-	}
-	var last told
-	var due <-chan time.Time
+// observe tells what the stages of a board run until ctx ends.
+func (o *Observed) observe(ctx context.Context, b *board) {
+	defer b.close()
+	var due reconcile.DelayQueue[*stage]
 	for {
+		now := time.Now()
+		all := b.take()
+		for s, is := due.Take(now); is; s, is = due.Take(now) {
+			all = append(all, s)
+		}
+		told := map[*stage]*promotion.Sighting{}
+		for _, s := range all {
+			if !b.has(s) {
+				due.Set(s, time.Time{})
+				continue
+			}
+			readings, again := s.watching.at(now)
+			if seen, all := sighting(s.Objects, readings); all {
+				tell, at := s.told.next(seen, now)
+				if again = sooner(again, at); tell {
+					told[s] = &seen
+				}
+			}
+			due.Set(s, again)
+		}
+		if len(told) > 0 {
+			o.Post(func() {
+				for s, seen := range told {
+					s.seen = seen
+					o.Changed(s.Place)
+				}
+			})
+		}
+		var over <-chan time.Time
+		if next := due.Next(); !next.IsZero() {
+			over = time.After(next.Sub(now))
+		}
 		select {
 		case <-ctx.Done():
 			return
-		case <-w.changed:
-		case <-due:
-		}
-		now := time.Now()
-		readings, again := w.at(now)
-		if seen, all := sighting(s.Objects, readings); all {
-			tell, at := last.next(seen, now)
-			again = sooner(again, at)
-			if tell {
-				o.Post(func() {
-					s.seen = &seen
-					o.Changed(s.Place)
-				})
-			}
-		}
-		due = nil
-		if !again.IsZero() {
-			due = time.After(again.Sub(now))
+		case <-b.news:
+		case <-over:
 		}
 	}
 }

@@ -21,9 +21,8 @@ const mostCommits = 100
 // at once.
 type watching struct {
 	stage   *Stage
-	changed chan struct{} // something was said; has room for one
-	unread  chan struct{} // a commit is to be read; has room for one
-	reading sync.WaitGroup
+	changed func()        // something was said
+	unread  chan struct{} // a commit is to be read; has room for one; nil if none are read
 
 	mu     sync.Mutex
 	shown  []steady
@@ -39,11 +38,11 @@ type value struct {
 	at   time.Time // when it was read
 }
 
-func newWatching(s *Stage) *watching {
+func newWatching(s *Stage, changed func()) *watching {
 	n := len(s.Objects)
-	w := &watching{
-		stage: s, changed: make(chan struct{}, 1), unread: make(chan struct{}, 1),
-		shown: make([]steady, n), said: make([]object.Reading, n), waits: make([]time.Time, n), values: map[string]value{},
+	w := &watching{stage: s, changed: changed, shown: make([]steady, n), said: make([]object.Reading, n), waits: make([]time.Time, n)}
+	if s.ValueIn != nil {
+		w.unread, w.values = make(chan struct{}, 1), map[string]value{}
 	}
 	for i := range w.shown {
 		w.shown[i].settle = s.Settle
@@ -83,18 +82,18 @@ func (w *watching) show(i int) {
 				w.waits[i] = now
 			}
 			if r.Healthy || r.Working || before == nil || before.Unknown {
-				signal(w.changed) // it is looked when that ends
+				w.changed() // it is looked when that ends
 				return
 			}
 			r.Revision = before.Revision
 			w.shown[i].says(r, now)
-			signal(w.changed)
+			w.changed()
 			return
 		}
 	}
 	w.waits[i] = time.Time{}
 	w.shown[i].says(r, now)
-	signal(w.changed)
+	w.changed()
 }
 
 func signal(to chan struct{}) {
