@@ -75,7 +75,8 @@ type Controller struct {
 
 	targets *targets.Observed
 	objects *clusters.Observed
-	sighted map[string][]string // places of the stages that are no environments, by pipeline
+	sighted map[string][]string          // places of the stages that are no environments, by pipeline
+	spotted reconcile.OrderedSet[string] // pipelines of which something was seen there that may not be recorded
 
 	pulls       *pullrequest.Client
 	looks       map[workKey]lookedAt // at what is proposed
@@ -111,7 +112,7 @@ func NewController(o Options) *Controller {
 	}
 	c.loop = reconcile.New(reconcile.Setup[*promotion.State, workKey]{
 		Options: o.Options, Fold: c.promotions.Fold, Tenant: c, Observer: o.Observer,
-		Role: "promoter", Slots: func(string) int { return 1 }, Interrupted: runner.ErrInterrupted,
+		Role: "promoter", Slots: func(string) int { return 1 }, Interrupted: runner.ErrInterrupted, Together: true,
 	})
 	if o.Engines != nil {
 		c.targets = targets.New(targets.Options{
@@ -300,8 +301,21 @@ func (c *Controller) watch() {
 	})
 }
 
-// Observed implements reconcile.Tenant: what is observed is in the log already.
-func (c *Controller) Observed(int) ([]reconcile.Observation, bool) { return nil, false }
+// Observed implements reconcile.Tenant: what environments run is in the log already, what stages run
+// that are none is not.
+func (c *Controller) Observed(most int) (all []reconcile.Observation, more bool) {
+	for c.spotted.Len() > 0 && most > 0 {
+		name := c.spotted.Pop()
+		s := c.promotions.States[name]
+		if s == nil || c.since[name].IsZero() || c.loop.LeftOut(name) {
+			continue
+		}
+		if events := c.sightings(s); len(events) > 0 {
+			all, most = append(all, reconcile.Observation{Entity: name, Events: events}), most-len(events)
+		}
+	}
+	return all, c.spotted.Len() > 0
+}
 
 // appearPause is how long it may take until an environment is controlled.
 const appearPause = 15 * time.Second

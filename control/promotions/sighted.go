@@ -130,6 +130,7 @@ func (c *Controller) leaveSighted(name string, but ...string) {
 func (c *Controller) changedPlace(place string) {
 	for name, places := range c.sighted {
 		if slices.Contains(places, place) {
+			c.spotted.Add(name)
 			c.loop.Enqueue(name)
 		}
 	}

@@ -182,6 +182,9 @@ func (l *Loop[S, K]) observedOrDecided(ctx context.Context) (begin []*Work[K], e
 	for _, o := range observed {
 		all = append(all, &transition[K]{Observation: o})
 	}
+	if l.Together && !l.found && len(all) > 0 {
+		return l.recordAndDecide(ctx, all)
+	}
 	if err := l.record(ctx, all); err != nil || l.found {
 		return nil, err
 	}

@@ -145,6 +145,9 @@ type Setup[S Machine, K comparable] struct {
 	// Conditional has Result called with the decide lock held and the log followed, for a
 	// tenant whose results have consequences that depend on the newest commands.
 	Conditional bool
+
+	// Together has what was observed, and what is decided then, made durable at once.
+	Together bool
 }
 
 // Drain is closed when nothing new may begin and what runs may finish; nil never is.
