@@ -1,10 +1,19 @@
 package promotions_test
 
 import (
+	"bytes"
+	"cmp"
 	"context"
+	"encoding/json"
 	"fmt"
-	"runtime"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
 	"slices"
+	"strconv"
+	"strings"
 	"sync"
 	"syscall"
 	"testing"
@@ -13,46 +22,40 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/deployster-go/deployster/control/promotions"
-	"github.com/deployster-go/deployster/control/reconcile/reconciletest"
 	"github.com/deployster-go/deployster/deploylog"
-	"github.com/deployster-go/deployster/internal/kubewatch"
+	"github.com/deployster-go/deployster/deploylog/sqlite"
 	"github.com/deployster-go/deployster/internal/kubewatch/apitest"
 	"github.com/deployster-go/deployster/pipeline/promotion"
 	"github.com/deployster-go/deployster/pipeline/promotion/definition"
 	"github.com/deployster-go/deployster/pipeline/promotion/object"
 )
 
-// flotilla is very many pipelines of five stages, each an object in one of twenty clusters.
+// The pipelines of a flotilla, and the clusters of their objects.
+const manyPipelines, manyClusters = 1000, 20
+
+// What a flotilla needs at most.
+const (
+	mostLateInClusters = 50 * time.Millisecond // for 99 of 100 decisions
+	mostRest           = 1                     // percent of a core, while nothing happens
+	mostMemory         = 100                   // MiB
+)
+
+// flotilla is very many pipelines of five stages, each an object in one of twenty clusters, and a
+// process that promotes.
 type flotilla struct {
-	*world
+	*testing.B
+	name    string
 	servers []*apitest.Server
-	begun   chan string // promotions, as PIPELINE/STAGE REVISION
-	over    chan string // pipelines that have carried a revision through all stages
+	process *exec.Cmd
+	asked   chan promotions.Request // what its webhooks ask
+	over    chan string             // pipelines that have carried a revision through all stages
 
 	mu      sync.Mutex
-	written map[string]time.Time // the status by which a stage runs a revision, likewise
+	written map[string]time.Time // the status by which a stage runs a revision, as PIPELINE/STAGE REVISION
 	late    []time.Duration      // from that to the decision to promote it
-}
 
-// Recorded implements reconcile.Observer.
-func (f *flotilla) Recorded(e deploylog.Event) {
-	name, _ := promotion.NameOf(e.Target)
-	switch e.Name {
-	case promotion.StageStarted:
-		f.mu.Lock()
-		if at, ok := f.written[name+"/"+promotion.PayloadOf(e).From+" "+e.Revision]; ok {
-			f.late = append(f.late, e.CreatedAt.Sub(at))
-		}
-		f.mu.Unlock()
-		f.begun <- name
-	case promotion.RunFinished:
-		f.over <- name
-	}
-}
-
-// cluster is the cluster of a stage of a pipeline.
-func (f *flotilla) cluster(pipeline, stage int) int {
-	return (pipeline*stagesEach + stage) % len(f.servers)
+	rest   float64 // of a core, in percent, while nothing happens
+	memory float64 // MiB, then
 }
 
 // writes has the object of a stage run a revision.
@@ -61,85 +64,185 @@ func (f *flotilla) writes(pipeline, stage int, revision string) {
 	f.mu.Lock()
 	f.written[fmt.Sprintf("p%d/s%d %s", pipeline, stage, revision)] = time.Now()
 	f.mu.Unlock()
-	f.servers[f.cluster(pipeline, stage)].Put(fmt.Sprintf("kustomizations/flux-system/p%d-s%d", pipeline, stage), status)
+	f.servers[(pipeline*stagesEach+stage)%manyClusters].Put(fmt.Sprintf("kustomizations/flux-system/p%d-s%d", pipeline, stage), status)
 }
 
-// newFlotilla has so many pipelines, all of whose objects run version 0.
-func newFlotilla(b *testing.B, many, clusters int) *flotilla {
-	r := newReceiver(b)
-	f := &flotilla{world: newWorld(b, reconciletest.InFile(b)), begun: make(chan string, many), over: make(chan string, many), written: map[string]time.Time{}}
-	f.workspace = r.workspace
-	access := map[string]kubewatch.Access{}
-	for i := range clusters {
+// newFlotilla has the pipelines, all of whose objects run version 0, and a program that promotes.
+func newFlotilla(b *testing.B, name, program string, settles bool) *flotilla {
+	f := &flotilla{B: b, name: name, asked: make(chan promotions.Request, manyPipelines), over: make(chan string, manyPipelines), written: map[string]time.Time{}}
+	receiver := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, request *http.Request) {
+		var asks promotions.Request
+		if err := json.NewDecoder(request.Body).Decode(&asks); err != nil {
+			b.Error(err)
+		}
+		f.asked <- asks
+	}))
+	b.Cleanup(receiver.Close)
+	dir := b.TempDir()
+	place(b, dir, "secrets/hook.key", hookKey+"\n")
+	var clusters []any
+	for i := range manyClusters {
 		f.servers = append(f.servers, apitest.New(b))
-		access[fmt.Sprint("c", i)] = kubewatch.Access{Kubeconfig: f.servers[i].Kubeconfig(b)}
+		clusters = append(clusters, map[string]any{"name": fmt.Sprint("c", i), "kubeconfig": f.servers[i].Kubeconfig(b)})
 	}
-	f.clusters = kubewatch.New(kubewatch.Options{Find: func(name string) (kubewatch.Access, error) { return access[name], nil }})
+	inventory, err := json.Marshal(map[string]any{"clusters": clusters})
+	require.NoError(b, err)
+	place(b, dir, "inventory.yaml", string(inventory))
+	log, err := sqlite.Open(b.Context(), filepath.Join(dir, "log.db"), sqlite.Options{})
+	require.NoError(b, err)
+	b.Cleanup(func() { _ = log.Close() })
 	var batch []deploylog.Event
-	for i := range many {
+	for i := range manyPipelines {
 		d, at := &definition.Definition{Name: fmt.Sprint("p", i), Promotion: single()}, definition.Duration(0)
 		for stage := range stagesEach {
 			f.writes(i, stage, "0")
-			name := fmt.Sprint("s", stage)
-			d.Stages = append(d.Stages, definition.Stage{
-				Name: name, Environment: "objects:" + d.Name + "/" + name, SettleFor: &at,
-				Objects: []object.Object{{Cluster: fmt.Sprint("c", f.cluster(i, stage)), Kind: "Kustomization", Namespace: "flux-system", Name: fmt.Sprintf("p%d-s%d", i, stage)}},
-			})
+			s := definition.Stage{Name: fmt.Sprint("s", stage), Objects: []object.Object{{
+				Cluster: fmt.Sprint("c", (i*stagesEach+stage)%manyClusters), Kind: "Kustomization", Namespace: "flux-system", Name: fmt.Sprintf("p%d-s%d", i, stage),
+			}}}
+			if s.Environment = "objects:" + d.Name + "/" + s.Name; settles {
+				s.SettleFor = &at
+			}
+			if stage > 0 {
+				s.Strategy, s.Webhook = definition.WithWebhook, &definition.Webhook{URL: receiver.URL, KeyFile: "secrets/hook.key", Timeout: definition.Duration(30 * time.Minute)}
+			}
+			d.Stages = append(d.Stages, s)
 		}
-		r.asks(d)
 		events, err := promotion.New(d.Name).Propose(promotion.Define{Definition: d, ID: "define-" + d.Name}, promotion.Observed{}, time.Now())
 		require.NoError(b, err)
 		batch = append(batch, events...)
 	}
 	for some := range slices.Chunk(batch, 500) {
-		_, err := f.log.Append(context.Background(), some...)
+		_, err := log.Append(b.Context(), some...)
 		require.NoError(b, err)
 	}
+	go f.follow(b.Context(), log)
+	f.process = exec.Command(program, "--log", "log.db", "pipeline", "run")
+	f.process.Dir, f.process.SysProcAttr = dir, &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	var said bytes.Buffer
+	f.process.Stdout, f.process.Stderr = &said, &said
+	require.NoError(b, f.process.Start())
+	b.Cleanup(func() {
+		_ = f.process.Process.Kill()
+		_ = f.process.Wait()
+		if b.Failed() {
+			b.Logf("%s wrote last:\n%s", name, said.Bytes()[max(0, said.Len()-4000):])
+		}
+	})
 	return f
 }
 
-// used is how much time of the processor this process has used.
-func used(b *testing.B) time.Duration {
-	var u syscall.Rusage
-	require.NoError(b, syscall.Getrusage(syscall.RUSAGE_SELF, &u))
-	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+// follow notes when each promotion was decided.
+func (f *flotilla) follow(ctx context.Context, log deploylog.Log) {
+	for e, err := range log.Watch(ctx, deploylog.Filter{}) {
+		if err != nil {
+			return
+		}
+		name, _ := promotion.NameOf(e.Target)
+		switch e.Name {
+		case promotion.StageStarted:
+			f.mu.Lock()
+			if at, ok := f.written[name+"/"+promotion.PayloadOf(e).From+" "+e.Revision]; ok {
+				f.late = append(f.late, e.CreatedAt.Sub(at))
+			}
+			f.mu.Unlock()
+		case promotion.RunFinished:
+			f.over <- name
+		}
+	}
+}
+
+// carries has a revision go through all stages of a pipeline.
+func (f *flotilla) carries(pipeline int, revision string) {
+	f.Helper()
+	for stage := range stagesEach {
+		f.writes(pipeline, stage, revision)
+		if stage < stagesEach-1 {
+			asks := <-f.asked
+			require.Equal(f, fmt.Sprintf("s%d %s", stage+1, revision), asks.Stage+" "+asks.Revision)
+		}
+	}
+	<-f.over
+}
+
+// rests measures what processes need while nothing happens.
+func rests(b *testing.B, all []*flotilla) {
+	b.Helper()
+	const rest = 20 * time.Second
+	<-time.After(3 * time.Second) // what began has ended
+	before := map[*flotilla]time.Duration{}
+	for _, f := range all {
+		before[f] = f.used()
+	}
+	<-time.After(rest)
+	for _, f := range all {
+		f.rest = 100 * float64(f.used()-before[f]) / float64(rest)
+		f.memory = f.resident()
+	}
+}
+
+// used is how much time of the processor the process has used, to a hundredth of a second.
+func (f *flotilla) used() (all time.Duration) {
+	f.Helper()
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", f.process.Process.Pid))
+	require.NoError(f, err)
+	_, after, _ := strings.Cut(string(text), ") ") // of its name
+	for _, ticks := range strings.Fields(after)[11:13] {
+		n, err := strconv.Atoi(ticks)
+		require.NoError(f, err)
+		all += time.Duration(n) * time.Second / 100
+	}
+	return all
+}
+
+// resident is the memory of the process that is of no file, in MiB.
+func (f *flotilla) resident() float64 {
+	f.Helper()
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", f.process.Process.Pid))
+	require.NoError(f, err)
+	_, after, found := strings.Cut(string(text), "RssAnon:")
+	require.True(f, found)
+	kib, err := strconv.ParseFloat(strings.Fields(after)[0], 64)
+	require.NoError(f, err)
+	return kib / 1024
 }
 
 // The status of an object of one of 1,000 pipelines says that it runs another revision, and that goes
-// through the other stages: how late each promotion is decided after the last status was written. The
-// clusters are in the same process, and count in what it needs at rest.
+// through the other stages: how late each promotion is decided after the last status was written, and what
+// the process needs at rest. DEPLOYSTER_BEFORE is a program of an older revision, which does the same in turn.
 func BenchmarkClustersDecide(b *testing.B) {
-	const many, clusters, rest = 1000, 20, 10 * time.Second
-	f := newFlotilla(b, many, clusters)
-	o := f.options(f.open())
-	o.Observer = f
-	ctx, cancel := context.WithCancel(context.Background())
-	ended := make(chan error, 1)
-	go func() { ended <- promotions.Schedule(ctx, o, f.world, f.world) }()
-	for range many { // what they run already is current
-		<-f.over
+	program, err := filepath.Abs(cmp.Or(os.Getenv("DEPLOYSTER_PROGRAM"), "../../bin/deployster"))
+	require.NoError(b, err)
+	all := []*flotilla{newFlotilla(b, "now", program, true)}
+	if older := os.Getenv("DEPLOYSTER_BEFORE"); older != "" {
+		all = append(all, newFlotilla(b, "before", older, false))
 	}
-	var memory runtime.MemStats
-	runtime.GC()
-	runtime.ReadMemStats(&memory)
-	before := used(b)
-	<-time.After(rest)
-	atRest := used(b) - before
+	for _, f := range all {
+		for range manyPipelines { // what they run already is current
+			<-f.over
+		}
+	}
+	rests(b, all)
 	n := 0
 	for ; b.Loop(); n++ {
-		pipeline, revision := n*7919%many, fmt.Sprint("v", n)
-		for stage := range stagesEach {
-			f.writes(pipeline, stage, revision)
-			if stage < stagesEach-1 {
-				<-f.begun
-			}
+		for _, f := range all {
+			f.carries(n*7919%manyPipelines, fmt.Sprint("v", n))
 		}
-		<-f.over
 	}
 	b.StopTimer()
-	cancel()
-	<-ended
-	lateness(b, "decision", f.late)
-	b.ReportMetric(100*float64(atRest)/float64(rest), "rest-%-of-a-core")
-	b.ReportMetric(float64(memory.HeapInuse+memory.StackInuse)/(1<<20), "MiB")
+	var late []time.Duration
+	for _, f := range all {
+		f.mu.Lock()
+		late = append(late, lateness(b, f.name, f.late))
+		f.mu.Unlock()
+		b.ReportMetric(f.rest, f.name+"-rest-%")
+		b.ReportMetric(f.memory, f.name+"-MiB")
+	}
+	if now := all[0]; n >= 100 && (late[0] > mostLateInClusters || now.rest > mostRest || now.memory > mostMemory) {
+		b.Errorf("it is %s late, needs %.2f %% of a core at rest and %.0f MiB", late[0], now.rest, now.memory)
+	}
+	if len(all) > 1 {
+		b.ReportMetric(late[0].Seconds()/late[1].Seconds(), "ratio-p99")
+		b.ReportMetric(all[0].rest/all[1].rest, "ratio-rest")
+		b.ReportMetric(all[0].memory/all[1].memory, "ratio-MiB")
+	}
 }
