@@ -90,6 +90,8 @@ type Log struct {
 	last     *sql.Stmt // of readers: asked for whenever somebody follows the log
 	writer   *writer
 
+	elsewhere elsewhere
+
 	turns   turn.Turns
 	closing sync.Once
 	closed  chan struct{}

@@ -6,6 +6,7 @@ import (
 	"iter"
 	"os"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/deployster-go/deployster/deploylog"
@@ -41,6 +42,61 @@ func (w *writes) again(now time.Time) bool {
 	}
 	w.look = now
 	return true
+}
+
+// elsewhere tells all watches of a log when other processes may have appended to it. Its zero value is
+// ready, and it is safe for concurrent use.
+type elsewhere struct {
+	mu      sync.Mutex
+	watches int
+	end     chan struct{} // is closed when there is no watch any more
+	news    chan struct{} // is closed when the log is to be looked into
+}
+
+// begin begins a watch, which ends with end.
+func (e *elsewhere) begin(file string) (end func()) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.watches++; e.watches == 1 {
+		e.end, e.news = make(chan struct{}), make(chan struct{})
+		go e.look(file, e.end)
+	}
+	return func() {
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		if e.watches--; e.watches == 0 {
+			close(e.end)
+		}
+	}
+}
+
+// next is closed when the log is to be looked into from now on.
+func (e *elsewhere) next() <-chan struct{} {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.news
+}
+
+func (e *elsewhere) look(file string, end <-chan struct{}) {
+	ticks := time.NewTicker(watchPause)
+	defer ticks.Stop()
+	w := writes{file: file}
+	for {
+		select {
+		case <-end:
+			return
+		case <-ticks.C:
+		}
+		if !w.again(time.Now()) {
+			continue
+		}
+		e.mu.Lock()
+		if e.end == end { // else all watches have ended, and others have begun
+			close(e.news)
+			e.news = make(chan struct{})
+		}
+		e.mu.Unlock()
+	}
 }
 
 // growth is what one batch of this process has appended. Who waits for it need not read that.
@@ -89,8 +145,8 @@ func (l *Log) Watch(ctx context.Context, f deploylog.Filter) iter.Seq2[deploylog
 			}
 			return yield(e, err)
 		}
-		written := writes{file: l.path + "-wal"}
-		grown := l.writer.growth() // taken before looking, so that nothing is missed
+		defer l.elsewhere.begin(l.path + "-wal")()
+		grown, elsewhere := l.writer.growth(), l.elsewhere.next() // taken before looking, so that nothing is missed
 		after, until, err := l.span(ctx, f)
 		s := newSelection(f)
 		for {
@@ -113,10 +169,7 @@ func (l *Log) Watch(ctx context.Context, f deploylog.Filter) iter.Seq2[deploylog
 					}
 					after, looks = grown.through, false
 				}
-			case <-time.After(watchPause):
-				if !written.again(time.Now()) {
-					continue
-				}
+			case <-elsewhere:
 			case <-ctx.Done():
 				err = ctx.Err()
 				continue
@@ -124,6 +177,7 @@ func (l *Log) Watch(ctx context.Context, f deploylog.Filter) iter.Seq2[deploylog
 			if grown = l.writer.growth(); !looks && grown.after == after {
 				continue
 			}
+			elsewhere = l.elsewhere.next()
 			until, err = l.newest(ctx)
 		}
 	}
