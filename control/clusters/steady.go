@@ -131,7 +131,7 @@ func (s *steady) at(now time.Time) (r *object.Reading, again time.Time) {
 type told struct {
 	seen *promotion.Sighting // nil is nothing
 	when time.Time
-	well map[string]string // revision that an object was told to run well, by object
+	well []string // the revision that each object was told to run well
 }
 
 // next reports whether a sighting is to be told now, and if not, when. What makes a stage less than it
@@ -142,9 +142,11 @@ func (t *told) next(seen promotion.Sighting, now time.Time) (tell bool, again ti
 		if reflect.DeepEqual(*t.seen, seen) {
 			return false, again
 		}
+		i := -1
 		waits := slices.EqualFunc(t.seen.Hosts, seen.Hosts, func(before, now promotion.HostSighting) bool {
+			i++
 			worse := now.Unhealthy && !before.Unhealthy || before.Changing && now.Unhealthy && !now.Changing
-			better := before.Unhealthy && !now.Unhealthy && t.well[now.Host] != now.Revision
+			better := before.Unhealthy && !now.Unhealthy && t.well[i] != now.Revision
 			return before.Revision == now.Revision && before.Unknown == now.Unknown && !worse && !better
 		})
 		if at := t.when.Add(pause); waits && now.Before(at) {
@@ -153,11 +155,11 @@ func (t *told) next(seen promotion.Sighting, now time.Time) (tell bool, again ti
 	}
 	t.seen, t.when = &seen, now
 	if t.well == nil {
-		t.well = map[string]string{}
+		t.well = make([]string, len(seen.Hosts))
 	}
-	for _, h := range seen.Hosts {
+	for i, h := range seen.Hosts {
 		if h.Revision != "" && !h.Unhealthy && !h.Unknown {
-			t.well[h.Host] = h.Revision
+			t.well[i] = h.Revision
 		}
 	}
 	return true, again
