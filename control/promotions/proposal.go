@@ -49,7 +49,8 @@ func (c *Controller) placeOf(pipeline string, d *definition.PullRequest) (p pull
 		Repository: d.Repository, Values: values, Base: d.Base, Branch: d.Branch, Owner: "pipeline " + pipeline + " of log " + c.Log.ID(),
 		Provider: provider.Kind(d.Provider), API: d.API, User: d.User, TokenFile: d.TokenFile, TokenEnv: d.TokenEnv,
 		Style: pullrequest.Style{
-			Title: d.Title, Message: d.Commit.Message, Author: d.Commit.Author, SignOff: d.Commit.SignOff, SigningKey: d.Commit.SigningKey, SigningPassphrase: d.Commit.SigningPassphrase,
+			Title: d.Title, Message: d.Commit.Message, Trailers: d.Commit.Trailers, Author: d.Commit.Author, Committer: d.Commit.Committer,
+			SignOff: d.Commit.SignOff, SigningKey: d.Commit.SigningKey, SigningPassphrase: d.Commit.SigningPassphrase,
 		},
 	}, nil
 }

@@ -106,9 +106,9 @@ func (s *session) push(ctx context.Context, b *remote.Branches, w Wanted, base, 
 	if err := s.allowed(ctx); err != nil {
 		return err
 	}
-	name, mail := s.Style.author()
 	_, err = s.repository.Push(ctx, remote.Change{
-		Branch: s.Branch, Was: tip, On: commits[0], Contents: contents, Message: message, Author: name, Email: mail, When: now, Sign: sign,
+		Branch: s.Branch, Was: tip, On: commits[0], Contents: contents, Message: message,
+		Author: s.Style.author(), Committer: s.Style.committer(), When: now, Sign: sign,
 	})
 	if err != nil {
 		return fmt.Errorf("pushing branch %s: %w", s.Branch, err)

@@ -50,11 +50,13 @@ type Place struct {
 
 // Style is how commits and pull requests are written. The zero value is the usual way.
 type Style struct {
-	Title, Message    string // templates, see package wording; "" is the usual text
-	Author            string // NAME <MAIL>; "" is Deployster
-	SignOff           bool   // commits have Signed-off-by
-	SigningKey        string // path below the workspace; "" signs nothing
-	SigningPassphrase string // the same, of the file that has the passphrase of the key
+	Title, Message    string   // templates, see package wording; "" is the usual text
+	Trailers          []string // templates of lines at the end of the message
+	Author            string   // NAME <MAIL>; "" is Deployster
+	Committer         string   // the same; "" is the author
+	SignOff           bool     // commits have Signed-off-by of the author
+	SigningKey        string   // path below the workspace; "" signs nothing
+	SigningPassphrase string   // the same, of the file that has the passphrase of the key
 }
 
 // Wanted is what is proposed.

@@ -1,6 +1,7 @@
 package pullrequest_test
 
 import (
+	"cmp"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -15,7 +16,7 @@ import (
 	"github.com/deployster-go/deployster/internal/pullrequest"
 )
 
-const ann = "Ann Lee <ann@example.com>"
+const ann, ci = "Ann Lee <ann@example.com>", "Shop CI <ci@example.com>"
 
 func TestCommitsAndPullRequestsAreWrittenAsTheDefinitionSays(t *testing.T) {
 	w := newWorld(t, "gitea")
@@ -35,6 +36,10 @@ func TestCommitsAndPullRequestsAreWrittenAsTheDefinitionSays(t *testing.T) {
 			pullrequest.Style{Author: ann, SignOff: true, Message: "bump\n\nRefs: OPS-1\nChange-Id: {{ revision }}"},
 			"Promote shop/prod to revision 2", "bump\n\nRefs: OPS-1\nChange-Id: 2\nSigned-off-by: " + ann + "\n" + mark,
 		},
+		"trailers of its own": {
+			pullrequest.Style{Author: ann, Committer: ci, SignOff: true, Message: "bump\n\nRefs: OPS-1", Trailers: []string{"Change-Id: I{{ revision }}", "Ticket: {{ revision if revision == '1' else '' }}"}},
+			"Promote shop/prod to revision 2", "bump\n\nRefs: OPS-1\nChange-Id: I2\nSigned-off-by: " + ann + "\n" + mark,
+		},
 		"one line": {pullrequest.Style{Author: ann, SignOff: true, Message: "bump: it"}, "Promote shop/prod to revision 2", "bump: it\n\nSigned-off-by: " + ann + "\n" + mark},
 	} {
 		w.place.Style = c.style
@@ -43,16 +48,22 @@ func TestCommitsAndPullRequestsAreWrittenAsTheDefinitionSays(t *testing.T) {
 		assert.Equal(t, c.title, pulls[len(pulls)-1].Title, name)
 		assert.Equal(t, c.message, w.forge.Git("log", "-1", "--format=%B", branch)[:len(c.message)], name)
 		if c.style.Author != "" {
-			assert.Equal(t, ann+" "+ann, strings.TrimSpace(w.forge.Git("log", "-1", "--format=%an <%ae> %cn <%ce>", branch)), name)
+			assert.Equal(t, ann+" "+cmp.Or(c.style.Committer, ann), strings.TrimSpace(w.forge.Git("log", "-1", "--format=%an <%ae> %cn <%ce>", branch)), name)
 			assert.Contains(t, w.forge.Git("log", "-1", "--format=%(trailers:key=Signed-off-by)", branch), "Signed-off-by: "+ann, name)
 		}
-		assert.Contains(t, w.forge.Git("log", "-1", "--format=%(trailers:key=Deployster-Promotion)", branch), mark, name)
+		trailers := w.forge.Git("log", "-1", "--format=%(trailers:only,unfold)", branch)
+		assert.Contains(t, trailers, mark, name)
+		for _, template := range c.style.Trailers {
+			key, value, _ := strings.Cut(template, ": ")
+			assert.Equal(t, !strings.Contains(value, "if"), strings.Contains(trailers, key+": I2\n"), name)
+		}
 		w.propose("2") // it is known again
 		assert.Len(t, w.forge.Pulls(), len(pulls), name)
 		w.withdraws()
 	}
 	for template, why := range map[string]string{
 		"{{ revision[9] }}":                    "commit message: ",
+		"x\n\nRefs: {{ revision[9] }}":         "commit message: ",
 		"x\n\nDeployster-Promotion: y":         `the line "Deployster-Promotion: y", by which Deployster knows its commits`,
 		"{% if revision == '1' %}x{% endif %}": "the commit message is empty",
 	} {

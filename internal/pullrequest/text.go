@@ -1,23 +1,33 @@
 package pullrequest
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"strings"
 
-	"github.com/deployster-go/deployster/internal/pattern"
 	"github.com/deployster-go/deployster/internal/phrase"
 	"github.com/deployster-go/deployster/internal/pullrequest/provider"
+	"github.com/deployster-go/deployster/internal/pullrequest/remote"
 	"github.com/deployster-go/deployster/internal/pullrequest/wording"
 )
 
-// author returns who makes commits.
-func (s Style) author() (name, mail string) {
-	if s.Author == "" {
-		return "Deployster", "deployster@localhost"
+// author returns who writes commits.
+func (s Style) author() remote.Person {
+	return personOf(cmp.Or(s.Author, "Deployster <deployster@localhost>"))
+}
+
+// committer returns who makes commits.
+func (s Style) committer() remote.Person {
+	if s.Committer == "" {
+		return s.author()
 	}
-	name, mail, _ = strings.Cut(strings.TrimSuffix(s.Author, ">"), "<")
-	return strings.TrimSpace(name), mail
+	return personOf(s.Committer)
+}
+
+func personOf(text string) remote.Person {
+	name, mail, _ := strings.Cut(strings.TrimSuffix(text, ">"), "<")
+	return remote.Person{Name: strings.TrimSpace(name), Mail: mail}
 }
 
 // fill fills in a template of the style.
@@ -53,8 +63,6 @@ func (p *Place) title(w Wanted) (string, error) {
 	return text, nil
 }
 
-var trailerLine = pattern.Lazy(`^[A-Za-z0-9-]+: .`)
-
 // message is that of a commit. Its last lines are trailers, as git interpret-trailers reads them.
 func (p *Place) message(w Wanted) (string, error) {
 	title, err := p.title(w)
@@ -70,15 +78,33 @@ func (p *Place) message(w Wanted) (string, error) {
 	if text, err = cleaned(text); err != nil {
 		return "", err
 	}
-	trailers := []string{mark{key: w.Key, owner: p.Owner}.line()}
-	name, mail := p.Style.author()
-	if by := fmt.Sprintf("Signed-off-by: %s <%s>", name, mail); p.Style.SignOff && !strings.Contains(text+"\n", "\n"+by+"\n") {
-		trailers = append([]string{by}, trailers...)
+	trailers, err := p.trailers(w)
+	if err != nil {
+		return "", err
 	}
+	author := p.Style.author()
+	if by := fmt.Sprintf("Signed-off-by: %s <%s>", author.Name, author.Mail); p.Style.SignOff && !strings.Contains(text+"\n", "\n"+by+"\n") {
+		trailers = append(trailers, by)
+	}
+	trailers = append(trailers, mark{key: w.Key, owner: p.Owner}.line())
 	if !endsInTrailers(text) {
 		text += "\n"
 	}
 	return text + "\n" + strings.Join(trailers, "\n") + "\n", nil
+}
+
+// trailers returns those of the style, without those that have no value for this revision.
+func (p *Place) trailers(w Wanted) (lines []string, err error) {
+	for _, template := range p.Style.Trailers {
+		line, err := p.fill(template, w)
+		if err != nil {
+			return nil, fmt.Errorf("trailer %q: %w", template, err)
+		}
+		if line = oneLine(line); wording.IsTrailer(line) && !markOf(line).made() {
+			lines = append(lines, line)
+		}
+	}
+	return lines, nil
 }
 
 // cleaned is the text of a message as git would keep it.
@@ -105,7 +131,7 @@ func endsInTrailers(text string) bool {
 		return false
 	}
 	for line := range strings.Lines(last) {
-		if !trailerLine().MatchString(line) {
+		if !wording.IsTrailer(line) {
 			return false
 		}
 	}

@@ -30,10 +30,17 @@ type Change struct {
 	On       *Commit           // before this one
 	Contents map[string][]byte // of the files that change, by path; On has each of them
 	Message  string
-	Author   string
-	Email    string
 	When     time.Time
 	Sign     func(commit []byte) (signature string, err error) // nil signs nothing
+
+	Author, Committer Person
+}
+
+// Person writes commits, or makes them.
+type Person struct{ Name, Mail string }
+
+func (p Person) at(when time.Time) object.Signature {
+	return object.Signature{Name: p.Name, Email: p.Mail, When: when}
 }
 
 // ErrMoved is wrapped where a branch is not any more what it was when it was read.
@@ -209,9 +216,8 @@ func (c *Change) commit() (objects []plumbing.Hash, commit plumbing.Hash, err er
 	if err != nil {
 		return nil, commit, err
 	}
-	who := object.Signature{Name: c.Author, Email: c.Email, When: c.When}
 	made := &object.Commit{
-		Author: who, Committer: who, Message: c.Message, TreeHash: tree, ParentHashes: []plumbing.Hash{plumbing.NewHash(string(c.On.Hash))},
+		Author: c.Author.at(c.When), Committer: c.Committer.at(c.When), Message: c.Message, TreeHash: tree, ParentHashes: []plumbing.Hash{plumbing.NewHash(string(c.On.Hash))},
 	}
 	if c.Sign != nil {
 		if made.PGPSignature, err = c.signature(made); err != nil {

@@ -10,6 +10,7 @@ import (
 	"sync"
 
 	"github.com/deployster-go/deployster/expression"
+	"github.com/deployster-go/deployster/internal/pattern"
 )
 
 // Names are those that templates know.
@@ -23,6 +24,11 @@ var evaluator = sync.OnceValue(func() *expression.Evaluator {
 		return "", fmt.Errorf("a template includes no files here: %w", fs.ErrNotExist)
 	})
 })
+
+var trailer = pattern.Lazy(`^[A-Za-z0-9-]+: .`)
+
+// IsTrailer reports whether git takes a line at the end of a message for a trailer, KEY: VALUE.
+func IsTrailer(line string) bool { return trailer().MatchString(line) }
 
 // Check returns why a template can be used for nothing, whatever its values.
 func Check(template string) error {

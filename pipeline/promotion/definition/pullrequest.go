@@ -38,11 +38,13 @@ type PullRequest struct {
 
 // Commit is how commits are made.
 type Commit struct {
-	Author            string `json:"author,omitempty"`             // NAME <MAIL>; "" is Deployster
-	Message           string `json:"message,omitempty"`            // template; "" is the usual one
-	SignOff           bool   `json:"sign_off,omitempty"`           // with Signed-off-by of the author
-	SigningKey        string `json:"signing_key,omitempty"`        // path below the workspace
-	SigningPassphrase string `json:"signing_passphrase,omitempty"` // path of the file that has it
+	Author            string   `json:"author,omitempty"`             // NAME <MAIL>; "" is Deployster
+	Committer         string   `json:"committer,omitempty"`          // the same; "" is the author
+	Message           string   `json:"message,omitempty"`            // template; "" is the usual one
+	Trailers          []string `json:"trailers,omitempty"`           // templates of lines KEY: VALUE at its end
+	SignOff           bool     `json:"sign_off,omitempty"`           // with Signed-off-by of the author
+	SigningKey        string   `json:"signing_key,omitempty"`        // path below the workspace
+	SigningPassphrase string   `json:"signing_passphrase,omitempty"` // path of the file that has it
 }
 
 // SecretFile is a file with a secret that a definition names.
@@ -172,23 +174,28 @@ func (p *parser) readPullRequest(n *yamlfile.Node, s *Stage) *PullRequest {
 }
 
 const (
-	maxTitle   = 1000
-	maxMessage = 10_000
+	maxTitle    = 1000
+	maxMessage  = 10_000
+	maxTrailers = 20
 )
 
 var validAuthor = pattern.Lazy(`^[^<>\s]([^<>]*[^<>\s])? <[^<>\s]+>$`)
 
 func readCommit(n *yamlfile.Node) (c Commit) {
-	fields, ok := n.Fields("a commit", "author", "message", "sign_off", "signing_key", "signing_passphrase")
+	fields, ok := n.Fields("a commit", "author", "committer", "message", "trailers", "sign_off", "signing_key", "signing_passphrase")
 	if !ok {
 		return c
 	}
-	if at := fields["author"]; at != nil {
-		if text, ok := at.Line("an author", maxName); ok && !validAuthor().MatchString(text) {
-			at.Fail("must be a name and an address of mail, as Ann Lee <ann@example.com> is, not %.60q", text)
-		} else {
-			c.Author = text
+	for key, who := range map[string]*string{"author": &c.Author, "committer": &c.Committer} {
+		if at := fields[key]; at != nil {
+			*who, _ = at.Line("a name and an address of mail", maxName)
+			if *who != "" && !validAuthor().MatchString(*who) {
+				at.Fail("must be a name and an address of mail, as Ann Lee <ann@example.com> is, not %.60q", *who)
+			}
 		}
+	}
+	if at := fields["trailers"]; at != nil {
+		c.Trailers = readTrailers(at)
 	}
 	if at := fields["message"]; at != nil {
 		if c.Message, _ = at.Text("the message of a commit", maxMessage); c.Message != "" {
@@ -210,6 +217,25 @@ func readCommit(n *yamlfile.Node) (c Commit) {
 		}
 	}
 	return c
+}
+
+func readTrailers(n *yamlfile.Node) (all []string) {
+	for _, at := range n.List("trailers", maxTrailers) {
+		text, ok := at.Line("a trailer", maxTitle)
+		switch key, _, _ := strings.Cut(text, ":"); {
+		case !ok:
+		case !wording.IsTrailer(text):
+			at.Fail("must be a key, a colon, a space and a value, as \"Refs: OPS-42\" is, not %.60q", text)
+		case strings.EqualFold(key, "Deployster-Promotion"):
+			at.Fail("Deployster writes the trailer %s itself: leave it out", key)
+		case strings.EqualFold(key, "Signed-off-by"):
+			at.Fail("the trailer %s is of the author: set sign_off: true instead", key)
+		default:
+			failTemplate(at, text)
+			all = append(all, text)
+		}
+	}
+	return all
 }
 
 // failTemplate fails for a template that can be used for nothing.

@@ -126,14 +126,20 @@ func TestWhichValuesAreSet(t *testing.T) {
 func TestHowCommitsAreMade(t *testing.T) {
 	for keys, why := range map[string]string{
 		"title: 'deploy {{ stage }}: {{ revision[:7] }}', commit: {author: Ann Lee <ann@example.com>, message: 'x {{ value }} {{ file }}', sign_off: true, signing_key: secrets/k, signing_passphrase: secrets/p}": "",
-		"title: '{{ revison }}'":                      "there is no revison; it can use revision, pipeline, stage, environment, file, value",
-		"commit: {message: '{{ revision'}":            "it is no template that can be filled in",
-		"commit: {message: \"{% include 'x' %}\"}":    "it is no template that can be filled in",
-		"commit: {author: ann}":                       "must be a name and an address of mail, as Ann Lee <ann@example.com> is",
-		"commit: {sign_off: true}":                    "needs an author, who signs off",
-		"commit: {signing_key: ann.key}":              "must be in a directory named secrets",
-		"commit: {signing_passphrase: secrets/p}":     "is of signing_key, and there is none",
-		"commit: {signing_key: secrets/k, gpg: true}": "gpg",
+		"title: '{{ revison }}'":                   "there is no revison; it can use revision, pipeline, stage, environment, file, value",
+		"commit: {message: '{{ revision'}":         "it is no template that can be filled in",
+		"commit: {message: \"{% include 'x' %}\"}": "it is no template that can be filled in",
+		"commit: {author: ann}":                    "must be a name and an address of mail, as Ann Lee <ann@example.com> is",
+		"commit: {author: Ann <a@b>, committer: CI <ci@b>, trailers: ['Refs: OPS-{{ revision }}', 'Co-authored-by: Bob <b@b>'], signing_key: secrets/k, signing_passphrase: secrets/p}": "",
+		"commit: {committer: CI}":                          "must be a name and an address of mail",
+		"commit: {trailers: [Refs]}":                       "must be a key, a colon, a space and a value, as \"Refs: OPS-42\" is, not \"Refs\"",
+		"commit: {trailers: ['Refs: {{ ticket }}']}":       "there is no ticket; it can use revision",
+		"commit: {trailers: ['Signed-off-by: Ann <a@b>']}": "set sign_off: true instead",
+		"commit: {trailers: ['deployster-promotion: x']}":  "Deployster writes the trailer deployster-promotion itself",
+		"commit: {sign_off: true}":                         "needs an author, who signs off",
+		"commit: {signing_key: ann.key}":                   "must be in a directory named secrets",
+		"commit: {signing_passphrase: secrets/p}":          "is of signing_key, and there is none",
+		"commit: {signing_key: secrets/k, gpg: true}":      "gpg",
 	} {
 		d, err := definition.Parse("shop.yaml", []byte(proposes([]string{"prod"}, "provider: none, "+keys)))
 		if why != "" {
