@@ -1,7 +1,9 @@
 package runner
 
 import (
+	"cmp"
 	"context"
+	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -50,23 +52,34 @@ type Owners interface {
 // it is, and what its type says in its answer to init or to state; answered is the latter, nil where it was not
 // asked. A plug that the type only reads, such as one with credentials, is not where it is.
 func (r *Runner) identify(res *resource, answered []map[string]any) report.Identity {
-	engine := r.spec.Where
-	if engine == "" {
-		engine = "this machine"
+	hash := &identityHash{runner: r, res: res, engine: r.spec.EngineID}
+	id := r.identifyBy(res, answered, hash)
+	if hash.engine == "" && !hash.keyed {
+		return id
 	}
-	id := report.Identity{Parts: map[string]string{"type": taken.Image(res.Type), "engine": engine}}
-	where := []string{engine, r.spec.Machine, taken.Image(res.Type)}
+	former := r.identifyBy(res, answered, &identityHash{runner: r, res: res, former: true})
+	id.Former = &former
+	return id
+}
+
+func (r *Runner) identifyBy(res *resource, answered []map[string]any, hash *identityHash) report.Identity {
+	engine := cmp.Or(r.spec.Where, "this machine")
+	id := report.Identity{Parts: map[string]string{report.PartType: taken.Image(res.Type), report.PartEngine: engine}}
+	if hash.engine != "" {
+		id.Parts[report.PartEngineID] = hash.engine
+	}
+	where := []string{cmp.Or(hash.engine, engine), r.spec.Machine, taken.Image(res.Type)}
 	for _, name := range slices.Sorted(maps.Keys(res.init.Plugs)) {
 		if p := res.Plug(res.manifest, name); p != nil && res.init.Plugs[name].Writable && p.Allows(res.Name, res.Type) {
-			id.Parts["plug "+name] = r.real(p.Path)
-			where = append(where, name, id.Parts["plug "+name])
+			path := r.real(p.Path)
+			hash.part(id.Parts, "plug "+name, path, !hash.former && r.secrets.Mask(path) != path)
+			where = append(where, name, path)
 		}
 	}
 	if r.spec.Thing != nil {
 		if thing := r.spec.Thing(res.manifest, res.Resource, res.config); thing.Key != "" {
-			id.Parts[thing.Name] = r.partText(res, thing.Name, thing.Value)
-			id.Key = IdentityKey(r.spec.Where, r.spec.Machine, res.Type, thing.Key)
-			return id
+			hash.member(id.Parts, thing.Name, thing.Value)
+			return id.WithKeys(hash.keys(keyParts(cmp.Or(hash.engine, r.spec.Where), r.spec.Machine, res.Type, thing.Key)))
 		}
 	}
 	named := map[string]any{}
@@ -76,40 +89,106 @@ func (r *Runner) identify(res *resource, answered []map[string]any) report.Ident
 			return id
 		}
 		named[member] = value
-		id.Parts[member] = r.partText(res, member, value)
+		hash.member(id.Parts, member, value)
 	}
 	switch {
 	case len(answered) > 0: // which the world gave, and which says nothing of the plugs by which it was reached
-		keys := make([]string, 0, len(answered))
+		var things [][]any
 		for _, thing := range answered {
-			keys = append(keys, hashed(taken.Image(res.Type), thing))
+			text := textOf(thing)
+			hash.keyed = hash.keyed || !hash.former && r.secrets.Mask(text) != text
+			things = append(things, []any{taken.Image(res.Type), thing})
 		}
-		return id.WithKeys(keys)
+		return id.WithKeys(hash.keys(things...))
 	case len(named) > 0:
-		id.Key = hashed(where, named)
+		return id.WithKeys(hash.keys([]any{where, named}))
 	}
 	return id
 }
 
-// IdentityKey is the Key of the identity of what Spec.Thing knows: where is Spec.Where, and machine Spec.Machine.
-func IdentityKey(where, machine, ref, key string) string {
-	return hashed(where, machine, taken.Image(ref), key)
+// identityHash hashes what identifies a thing. Hashes of secrets are keyed: who has the log, but not the key, cannot
+// try values.
+type identityHash struct {
+	runner *Runner
+	res    *resource
+	engine string // the id of the engine; "" is that it is known by its address
+	former bool   // as former versions did: without keys
+	keyed  bool   // something is secret
 }
 
-// partText is a part of an identity for people. What may be secret is a hash.
-func (r *Runner) partText(res *resource, member string, value any) string {
+// member adds a member of the configuration to the parts of an identity.
+func (h *identityHash) member(parts map[string]string, member string, value any) {
 	text, ok := value.(string)
 	if !ok {
-		encoded, err := json.Marshal(value)
-		if err != nil {
-			return fmt.Sprint(value)
+		text = textOf(value)
+	}
+	h.part(parts, member, text, h.res.target.Secret.Cover(strings.Split(member, ".")) || h.runner.secrets.Mask(text) != text)
+}
+
+// part adds a part for people. A secret one is a hash, or left out if there is no key.
+func (h *identityHash) part(parts map[string]string, name, text string, secret bool) {
+	switch {
+	case !secret:
+		parts[name] = text
+	case h.former:
+		parts[name] = "sha256:" + hashed(text)[:12]
+	default:
+		h.keyed = true
+		if key, known := h.key(); known {
+			parts[name] = report.KeyedHash(hashed(hex.EncodeToString(key))[:8], keyedHash(key, text)[:12])
 		}
-		text = string(encoded)
 	}
-	if res.target.Secret.Cover(strings.Split(member, ".")) || r.secrets.Mask(text) != text {
-		return "sha256:" + hashed(text)[:12]
+}
+
+// keys are the keys of things, or none if there is no key for what is secret in them.
+func (h *identityHash) keys(things ...[]any) (keys []string) {
+	key, known := []byte(nil), true
+	if h.keyed {
+		key, known = h.key()
 	}
-	return text
+	for _, thing := range things {
+		switch {
+		case !known:
+			return nil
+		case key != nil:
+			keys = append(keys, keyedHash(key, thing...))
+		default:
+			keys = append(keys, hashed(thing...))
+		}
+	}
+	return keys
+}
+
+func (h *identityHash) key() ([]byte, bool) {
+	if h.runner.spec.Key == nil {
+		return nil, false
+	}
+	key, err := h.runner.spec.Key()
+	return key, err == nil && len(key) > 0
+}
+
+func keyedHash(key []byte, parts ...any) string {
+	mac := hmac.New(sha256.New, key)
+	mac.Write([]byte(textOf(parts)))
+	return hex.EncodeToString(mac.Sum(nil))
+}
+
+// IdentityKey is the Key of the identity of what Spec.Thing knows: where is Spec.Where, and machine Spec.Machine.
+func IdentityKey(where, machine, ref, key string) string {
+	return hashed(keyParts(where, machine, ref, key)...)
+}
+
+func keyParts(where, machine, ref, key string) []any {
+	return []any{where, machine, taken.Image(ref), key}
+}
+
+// textOf is a value as text: JSON, with members in order.
+func textOf(value any) string {
+	text, err := json.Marshal(value)
+	if err != nil {
+		return fmt.Sprint(value)
+	}
+	return string(text)
 }
 
 // memberOf is a member of a configuration, which may be in a member of it.
@@ -128,11 +207,7 @@ func memberOf(config map[string]any, member string) (any, bool) {
 }
 
 func hashed(parts ...any) string {
-	text, err := json.Marshal(parts) // members are in order
-	if err != nil {
-		text = fmt.Append(nil, parts...)
-	}
-	sum := sha256.Sum256(text)
+	sum := sha256.Sum256([]byte(textOf(parts)))
 	return hex.EncodeToString(sum[:])
 }
 
@@ -252,7 +327,7 @@ func (r *Runner) depose(res *resource, was *report.Undeclared, open func() (repo
 // sameThing reports whether what runs made of a resource is what it is configured to be. What is equal by all that
 // is known of it is, however it is written.
 func (r *Runner) sameThing(res *resource, was *report.Undeclared) bool {
-	if key := was.Identity.Key; key != "" && key == res.identity.Key {
+	if res.identity.Is(was.Identity) {
 		return true
 	}
 	changed := was.Identity.Differs(res.identity)
@@ -296,7 +371,7 @@ func (r *Runner) becomesAnother(name, key string) bool {
 
 // takeOfKey is take by what identifies a thing, wherever it is declared.
 func (r *Runner) takeOfKey(ctx context.Context, res *resource) error {
-	for _, key := range res.identity.Keys() {
+	for _, key := range res.identity.Known() {
 		other, err := r.caller.Owners.Other(ctx, key)
 		switch {
 		case err != nil:
@@ -398,12 +473,12 @@ func (r *Runner) elsewhere(res *resource) error {
 	if res.undeclared == nil {
 		return nil
 	}
-	was, here := res.undeclared.Identity.Parts["engine"], r.identify(res, nil).Parts["engine"]
-	if was == "" || was == here {
+	was, here := res.undeclared.Identity, r.identify(res, nil)
+	if !was.Elsewhere(here) {
 		return nil
 	}
 	return fmt.Errorf("run %s made it on the engine of %s, and this is that of %s: remove it there, with \"deployster destroy --orphans\" and that engine, or by hand and then \"deployster state forget %s\"",
-		res.undeclared.Run, was, here, res.Name)
+		res.undeclared.Run, was.Parts[report.PartEngine], here.Parts[report.PartEngine], res.Name)
 }
 
 // prevented refuses to lose a resource that has prevent_destroy.

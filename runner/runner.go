@@ -78,9 +78,14 @@ type Spec struct {
 
 	// Thing identifies what a resource manages of which there is one, by its configuration; the zero Thing is
 	// not known. What is declared is never removed under another name. May be nil: its type says it alone.
-	Thing   func(m *manifest.Manifest, r *manifest.Resource, config map[string]any) Thing
-	Where   string // the machine of the engine, where that is another one; "" is this one
-	Machine string // tells this machine from others whose runs are in the log; "" is that there are none
+	Thing    func(m *manifest.Manifest, r *manifest.Resource, config map[string]any) Thing
+	Where    string // the machine of the engine, where that is another one; "" is this one
+	EngineID string // the id of that engine, by whichever address it is reached; "" is not known
+	Machine  string // tells this machine from others whose runs are in the log; "" is that there are none
+
+	// Key is the key of the hashes of secrets that identify things: of the log, and not in it. If it is nil or
+	// fails, such things are not known.
+	Key func() ([]byte, error)
 
 	// Remove names what Destroy and PlanDestroy remove, and must hold all that
 	// depends on any of it; nil is everything.

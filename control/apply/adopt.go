@@ -54,7 +54,7 @@ func (r *Run) Managed(ctx context.Context, list []report.Adoption) (func(report.
 	if err != nil {
 		return nil, err
 	}
-	r.Identify()
+	r.Identify(ctx)
 	owned := r.Owned(history)
 	past := owned.Past
 	r.Caller.Owners = owned

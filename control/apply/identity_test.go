@@ -54,6 +54,7 @@ func (k *killable) Read(ctx context.Context, f deploylog.Filter) iter.Seq2[deplo
 type world struct {
 	dir     string
 	log     deploylog.Log
+	texts   work.Texts // with the key of hashes
 	things  map[string]bool
 	marks   map[string]string // of disks: the id of the resource that made it
 	touched []string          // by actions of the run
@@ -126,6 +127,33 @@ func (w *world) answer(call enginetest.Call, init string, which func(protocol.Ac
 		return 3
 	}
 	return 0
+}
+
+// The log has no hash of a secret that somebody can try values against, who has only the log.
+func TestIdentitiesThatAreSecret(t *testing.T) {
+	w := newWorld(t)
+	w.texts = work.NewTexts(filepath.Join(w.dir, ".deployster", "objects"), w.dir, nil)
+	apply := func(pin string) (*runs.Thing, string) {
+		t.Helper()
+		text := "variables: {pin: {type: string, writeOnly: true, default: \"" + pin + "\"}}\nplugs: {root: {path: one}}\nresources: {x: {type: thing, config: {path: \"{{ pin }}\"}}}\n"
+		require.NoError(t, os.WriteFile(filepath.Join(w.dir, "a.yaml"), []byte(text), 0o600))
+		require.NoError(t, w.run(t, "a.yaml", false, false, 1<<30))
+		h, err := runs.ReadHistory(context.Background(), w.log, nil)
+		require.NoError(t, err)
+		require.Len(t, h.All(), 1)
+		return h.All()[0], fmt.Sprint(w.touched)
+	}
+	first, _ := apply("pin-1234")
+	again, touched := apply("pin-1234")
+	require.Equal(t, "[]", touched)
+	require.Equal(t, first.Identity, again.Identity)
+	require.Regexp(t, "^hmac:[0-9a-f]{8}:[0-9a-f]{12}$", first.Identity.Parts["path"])
+	require.NoError(t, os.RemoveAll(filepath.Join(w.dir, ".deployster", "objects")))
+	other, touched := apply("pin-1234")
+	require.Equal(t, "[]", touched, "with another key it is the same thing")
+	require.NotEqual(t, first.Identity.Key, other.Identity.Key, "the key is not in the log")
+	_, touched = apply("pin-4321")
+	require.Equal(t, "[thing one/pin-1234 thing one/pin-4321]", touched)
 }
 
 // parts is a type whose resources have several parts, each of which is marked with the id of the resource that made
@@ -253,7 +281,7 @@ func (w *world) run(t require.TestingT, file string, removing, prune bool, left 
 	}}
 	info, err := fake.Info(context.Background())
 	require.NoError(t, err)
-	c := &work.Config{Inputs: work.Inputs{Workspace: w.dir, Now: time.Now}, Log: log, Parallelism: 1, Pull: engine.PullMissing, Notice: func(string) {}}
+	c := &work.Config{Inputs: work.Inputs{Workspace: w.dir, Now: time.Now, Hide: func(any) {}}, Log: log, Texts: w.texts, Parallelism: 1, Pull: engine.PullMissing, Notice: func(string) {}}
 	text, err := os.ReadFile(filepath.Join(w.dir, file))
 	require.NoError(t, err)
 	in, err := c.Load([]manifest.Source{{Name: filepath.Join(w.dir, file), Data: text}}, work.LoadOptions{Removing: removing})

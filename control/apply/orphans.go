@@ -39,13 +39,13 @@ func PrepareOrphans(c *work.Config, in *work.Input, on *work.Connection, o Order
 
 // recallOrphans finds out what the run removes, and notes what stays.
 func (r *Run) recallOrphans(ctx context.Context) error {
-	r.Identify()
+	r.Identify(ctx)
 	history, err := runs.ReadHistory(ctx, r.Control.Log, r.Recorded)
 	if err != nil {
 		return err
 	}
 	orphans := r.orphans
-	orphans.Log, orphans.Protected, orphans.Engine = r.Control.Log, r.Control.Protected, r.Where()
+	orphans.Log, orphans.Protected, orphans.Engine, orphans.EngineID = r.Control.Log, r.Control.Protected, r.Where(), r.Spec.EngineID
 	orphans.Question = managed.Question{Here: r.Here(), Identify: r.Recorded}
 	remove, stays, err := orphans.Select(ctx)
 	if err != nil {

@@ -21,6 +21,7 @@ type Orphans struct {
 	Question  Question
 	Protected *protected.Store // may be nil: nothing that is secret can be removed
 	Engine    string           // of the run, as identities name it
+	EngineID  string           // the id of that engine, if it is on another machine; "" is not known
 	Targets   []string         // only these, as NAME or MANIFEST#NAME, with what depends on them; none is all
 
 	mu      sync.Mutex
@@ -139,9 +140,9 @@ func (o *Orphans) Stays(ctx context.Context, u report.Undeclared) error {
 func (o *Orphans) why(ctx context.Context, declared runs.Declarations, t *Thing) (string, error) {
 	u := undeclared(t.Thing)
 	forget := fmt.Sprintf("or remove it by hand, then \"deployster state forget %s\"", u.Reference())
-	made := u.Identity.Parts["engine"]
+	made := u.Identity.Parts[report.PartEngine]
 	switch {
-	case made != "" && made != o.Engine:
+	case u.Identity.Elsewhere(report.Identity{Parts: map[string]string{report.PartEngine: o.Engine, report.PartEngineID: o.EngineID}}):
 		return fmt.Sprintf("run %s made it on the engine of %s, and this is that of %s: run this with that engine, %s", t.Run, made, o.Engine, forget), nil
 	case !t.Here(o.Question.Here) && (made == "" || made == thisMachine):
 		return fmt.Sprintf("run %s made it on another machine: run this there, %s", t.Run, forget), nil

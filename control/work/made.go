@@ -43,6 +43,7 @@ func (r *Run) owner() runs.Owner {
 // With prune the run removes the former; only is what of it, by name, nil is all. A run that is removing destroys
 // what the manifest declares.
 func (r *Run) Recall(ctx context.Context, removing, prune bool, only []string) error {
+	r.Identify(ctx)
 	history, err := r.history(ctx)
 	if err != nil {
 		return err
@@ -51,7 +52,6 @@ func (r *Run) Recall(ctx context.Context, removing, prune bool, only []string) e
 		return err
 	}
 	of := r.owner()
-	r.Identify()
 	r.tellApart(history)
 	r.tellUnknownMoves(history)
 	if r.Spec.Left, err = r.left(ctx, history, r.declarations()); err != nil {
@@ -150,8 +150,12 @@ func (r *Run) identifies() {
 	}
 }
 
-// Identify has the run know what the types that ship manage of which there is one.
-func (r *Run) Identify() {
+// Identify has the run know what the types that ship manage of which there is one. An engine on another machine is
+// asked which one it is.
+func (r *Run) Identify(ctx context.Context) {
+	if r.Spec.EngineID == "" && r.Info.Remote && r.Recovery != nil {
+		r.Spec.EngineID = r.Recovery.Used(ctx).ID
+	}
 	r.Spec.Thing = func(m *manifest.Manifest, res *manifest.Resource, config map[string]any) runner.Thing {
 		key, name, value := shipped.Check{Manifest: m, Here: !r.Info.Remote}.Thing(res, config)
 		return runner.Thing{Key: key, Name: name, Value: value}

@@ -1,6 +1,7 @@
 package work
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -39,7 +40,7 @@ func (r *Run) recordedIdentity(m runs.Making) *report.Identity {
 	res.Config = config
 	key, name, value := shipped.Check{Manifest: manifest.Recorded(res, plugs), Here: !r.Info.Remote}.Thing(res, config)
 	if key != "" {
-		id.Parts[name], id.Key = value, runner.IdentityKey(r.Spec.Where, r.Spec.Machine, m.Type, key)
+		id.Parts[name], id.Key = value, runner.IdentityKey(cmp.Or(r.Spec.EngineID, r.Spec.Where), r.Spec.Machine, m.Type, key)
 	}
 	return id
 }

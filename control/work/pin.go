@@ -80,6 +80,9 @@ func (t Texts) hash(a vars.Assignment) (salt, hash string, err error) {
 	return objects.Hash(key), hash, err
 }
 
+// Key is the key of hashes of what is secret, which all who have the log have, and which is not in the log.
+func (t Texts) Key() ([]byte, error) { return t.objects.MakeSalt() }
+
 // secretUse is the first part of a configuration that makes a variable a secret one.
 type secretUse struct {
 	path string // such as resources.db.config.env.PASSWORD

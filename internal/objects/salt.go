@@ -57,6 +57,9 @@ func (s Store) Salt() ([]byte, error) {
 
 // MakeSalt is Salt, which is made, durably, when there is none.
 func (s Store) MakeSalt() ([]byte, error) {
+	if s.dir == "" && s.far == nil {
+		return nil, fmt.Errorf("%w: there is no place for it", ErrSalt)
+	}
 	s.Share()
 	salt, err := s.Salt()
 	if !errors.Is(err, ErrMissing) {

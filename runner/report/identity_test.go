@@ -1,0 +1,40 @@
+package report
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+)
+
+func TestWhatIdentitiesDifferIn(t *testing.T) {
+	parts := func(pairs ...string) Identity {
+		i := Identity{Parts: map[string]string{}}
+		for n := 0; n < len(pairs); n += 2 {
+			i.Parts[pairs[n]] = pairs[n+1]
+		}
+		return i
+	}
+	formerly := func(now, former Identity) Identity { now.Former = &former; return now }
+	for name, test := range map[string]struct {
+		was, now Identity
+		differs  []string
+	}{
+		"a part":                          {parts("path", "a"), parts("path", "b"), []string{"path"}},
+		"a part that one has":             {parts("path", "a"), parts("name", "b"), nil},
+		"an engine with another address":  {parts(PartEngine, "ssh://h", PartEngineID, "1"), parts(PartEngine, "ssh://root@h", PartEngineID, "1"), nil},
+		"another engine":                  {parts(PartEngine, "ssh://h", PartEngineID, "1"), parts(PartEngine, "ssh://i", PartEngineID, "2"), []string{PartEngine}},
+		"an engine that was set up anew":  {parts(PartEngine, "ssh://h", PartEngineID, "1"), parts(PartEngine, "ssh://h", PartEngineID, "2"), nil},
+		"an engine without an id before":  {parts(PartEngine, "ssh://h"), parts(PartEngine, "ssh://h", PartEngineID, "1"), nil},
+		"an unknown engine before":        {parts(PartEngine, "ssh://h"), parts(PartEngine, "ssh://i", PartEngineID, "1"), []string{PartEngine}},
+		"a secret":                        {parts("path", KeyedHash("k", "1")), parts("path", KeyedHash("k", "2")), []string{"path"}},
+		"a secret with a key of its own":  {parts("path", KeyedHash("k", "1")), parts("path", KeyedHash("l", "2")), nil},
+		"a secret as recorded formerly":   {parts("path", "sha256:1"), formerly(parts("path", KeyedHash("k", "2")), parts("path", "sha256:1")), nil},
+		"another secret than formerly":    {parts("path", "sha256:0"), formerly(parts("path", KeyedHash("k", "2")), parts("path", "sha256:1")), []string{"path"}},
+		"the same secret in another path": {parts("path", "sha256:1", "plug", "a"), formerly(parts("path", KeyedHash("k", "2"), "plug", "b"), parts("path", "sha256:1", "plug", "b")), []string{"path", "plug"}},
+	} {
+		assert.Equal(t, test.differs, test.was.Differs(test.now), name)
+	}
+	now := Identity{Key: "new", Also: []string{"b"}, Former: &Identity{Key: "old"}}
+	assert.True(t, now.Is(Identity{Key: "old"}) && now.Is(Identity{Key: "new"}) && !now.Is(Identity{Key: "b"}) && !now.Is(Identity{}))
+	assert.True(t, now.Covers(Identity{Key: "b", Also: []string{"old"}}) && !now.Covers(Identity{Key: "b", Also: []string{"c"}}) && !now.Covers(Identity{}))
+}
