@@ -363,7 +363,9 @@ func (t *Traces) applyPromotion(name string, p *traced, stage string, e deploylo
 		}
 	case promotion.Merged:
 		s.Merged = e.CreatedAt
-		s.PullRequest = cmp.Or(s.PullRequest, data.Answer)
+		if s.PullRequest == "" && strings.Contains(data.Answer, "://") {
+			s.PullRequest = data.Answer
+		}
 	case promotion.StageFinished:
 		p.arrive(of, stage, e.CreatedAt, e.Seq)
 	case promotion.StageFailed:

@@ -107,6 +107,8 @@ func TestTheTraceOfARevisionThatEndedOtherwise(t *testing.T) {
 	}
 	live := append(promotedEvents()[:1], `p1 1 stage/live/prod stage-started {"from":"beta","came":1}`, `p2 2 stage/live/prod stage-started {"from":"beta","came":1}`)
 	assert.Equal(t, "superseded", traceOne(t, tracesOf(live...), "1", "live").Stages[1].Status)
+	pushed := append(slices.Clone(live), `p2 2 stage/live/prod promotion-merged {"answer":"branch main has it"}`)
+	assert.Empty(t, traceOne(t, tracesOf(pushed...), "2", "live").Stages[1].PullRequest, "it was only pushed")
 	live = append(live[:2], `p1 1 stage/live/prod stage-failed {"error":"given up","superseded_by":"2"}`)
 	assert.Equal(t, "superseded", traceOne(t, tracesOf(live...), "1", "live").Stages[1].Status)
 }

@@ -62,6 +62,7 @@ func TestAProposalWaitsForPeopleAndThenForTheEnvironment(t *testing.T) {
 	w.looked(promotion.Begun{}, nil)
 	w.looked(promotion.Begun{Taken: true, Answer: "pull request 7 is merged"}, nil)
 	w.nothing("b", promotion.Promoting)
+	assert.Contains(t, w.explain("b").Message, " is being promoted, try 1: it is merged since ")
 	w.nothing("c", promotion.AwaitsStage)
 	assert.Empty(t, w.state.Open())
 	w.now = w.now.Add(30 * time.Minute)

@@ -104,6 +104,9 @@ func (s *State) words(v verdict, stage definition.Stage) (message, change string
 	case There:
 		return "runs " + next, ""
 	case Promoting:
+		if !v.merged.IsZero() {
+			return fmt.Sprintf("revision %s is being promoted, try %d: it is merged since %s, and %s does not run it as a whole yet%s", v.revision, v.try, phrase.Moment(v.merged), place, after(v.cause, ": ")), look
+		}
 		return fmt.Sprintf("revision %s is being promoted, try %d", v.revision, v.try), look
 	case AwaitsMerge:
 		return fmt.Sprintf("revision %s is proposed, and waits to be merged: %s", v.revision, v.cause), "somebody merges or closes it"

@@ -61,7 +61,8 @@ type verdict struct {
 	try      int
 	open     bool // the try to verify has no result
 
-	suspended []string // objects of the stage
+	suspended []string  // objects of the stage
+	merged    time.Time // since when the repository has what is promoted
 }
 
 // verdicts are those of all stages, in order. This is the algorithm of the seed: what the
@@ -189,7 +190,7 @@ func (s *State) at(v verdict, source, seen Observation, now time.Time) verdict {
 	case seen.wholly(v.revision) && !p.applying(v.revision):
 		v.code, v.since = There, seen.Since
 	case mine && p.Status == Running:
-		v.code, v.seq, v.try, v.cause, v.since = Promoting, p.Since, p.Attempt, seen.Why, p.Changed
+		v.code, v.seq, v.try, v.cause, v.since, v.merged = Promoting, p.Since, p.Attempt, seen.Why, p.Changed, p.Merged
 		v.until = s.askedUntil(p, now)
 		if p.open() {
 			v.code, v.cause = AwaitsMerge, p.Answer

@@ -2,6 +2,7 @@ package value
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -41,8 +42,24 @@ func plainNumber(text string) bool {
 	return err == nil && fmt.Sprint(f) == text && strings.Trim(text, "0123456789.-") == ""
 }
 
+// truths are what readers of YAML 1.1 take for true and false, of which YAML 1.2 knows only some.
+var truths = map[string]string{"y": "true", "yes": "true", "on": "true", "true": "true", "n": "false", "no": "false", "off": "false", "false": "false"}
+
+// truth returns what readers of YAML 1.1 take a scalar for, true or false, or "".
+func truth(node *yaml.Node) string {
+	lower := strings.ToLower(node.Value)
+	of, is := truths[lower]
+	if !is || node.Style != 0 || !slices.Contains([]string{lower, strings.ToUpper(lower), strings.ToUpper(lower[:1]) + lower[1:]}, node.Value) {
+		return ""
+	}
+	return of
+}
+
 // valueOf returns a scalar as a program reads it.
 func valueOf(node *yaml.Node) string {
+	if truth := truth(node); truth != "" {
+		return truth
+	}
 	if node.Style != 0 || node.Tag != "!!int" && node.Tag != "!!float" || plainNumber(node.Value) {
 		return node.Value
 	}

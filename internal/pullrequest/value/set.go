@@ -20,7 +20,7 @@ func (p Path) Set(file []byte, to string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	if valueOf(target) == to && target.Tag != "!!null" {
+	if has := valueOf(target) == to && target.Tag != "!!null"; has && (target.Value == to || truth(target) == "") {
 		return slices.Clone(file), nil
 	}
 	if strings.Contains(target.Value, "{{") {
