@@ -173,7 +173,7 @@ func (s *State) toApprove(name, revision, verb string, o Observed, now time.Time
 	}
 	i := s.definition.Index(stage)
 	if !s.definition.Stages[i].Manual {
-		return v, refusal.New(NotManual, "stage %s of pipeline %s waits for no approval: it is not manual", stage, s.name)
+		return v, refusal.New(NotManual, "stage %s of pipeline %s waits for no approval: it is not manual; with manual: true in the definition it would", stage, s.name)
 	}
 	v = s.verdicts(o, now)[i]
 	switch next := v.revision; {

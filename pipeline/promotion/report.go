@@ -87,6 +87,14 @@ func after(text, sign string) string {
 	return sign + text
 }
 
+// mergedWords says what a promotion waits for whose pull request is merged.
+func (v verdict) mergedWords(place string) string {
+	if v.merged.IsZero() {
+		return ""
+	}
+	return fmt.Sprintf(": it is merged since %s, and %s does not run it as a whole yet%s", phrase.Moment(v.merged), place, after(v.cause, ": "))
+}
+
 // words are what there is to say of a verdict, and what would change it.
 func (s *State) words(v verdict, stage definition.Stage) (message, change string) {
 	by := after(v.by, " by ") + after(v.cause, ": ")
@@ -104,10 +112,7 @@ func (s *State) words(v verdict, stage definition.Stage) (message, change string
 	case There:
 		return "runs " + next, ""
 	case Promoting:
-		if !v.merged.IsZero() {
-			return fmt.Sprintf("revision %s is being promoted, try %d: it is merged since %s, and %s does not run it as a whole yet%s", v.revision, v.try, phrase.Moment(v.merged), place, after(v.cause, ": ")), look
-		}
-		return fmt.Sprintf("revision %s is being promoted, try %d", v.revision, v.try), look
+		return fmt.Sprintf("revision %s is being promoted, try %d", v.revision, v.try) + v.mergedWords(place), look
 	case AwaitsMerge:
 		return fmt.Sprintf("revision %s is proposed, and waits to be merged: %s", v.revision, v.cause), "somebody merges or closes it"
 	case IsDeclined:

@@ -10,6 +10,7 @@ package value
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -114,6 +115,9 @@ func members(text string) (s step, rest string, err error) {
 		}
 		if !ok || rest == "" {
 			return step{}, "", wrong
+		}
+		if slices.ContainsFunc(s.members, func(m match) bool { return m.member == member }) {
+			return step{}, "", fmt.Errorf("in brackets is the member %s twice: an element has each member once", member)
 		}
 		s.members = append(s.members, match{member, equals})
 		if rest[0] == ']' {

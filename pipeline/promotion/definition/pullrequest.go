@@ -220,7 +220,7 @@ func readCommit(n *yamlfile.Node) (c Commit) {
 }
 
 func readTrailers(n *yamlfile.Node) (all []string) {
-	for _, at := range n.List("trailers", maxTrailers) {
+	for _, at := range n.List(`trailers, as ["Refs: OPS-42"]`, maxTrailers) {
 		text, ok := at.Line("a trailer", maxTitle)
 		switch key, _, _ := strings.Cut(text, ":"); {
 		case !ok:

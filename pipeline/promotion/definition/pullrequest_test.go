@@ -132,6 +132,7 @@ func TestHowCommitsAreMade(t *testing.T) {
 		"commit: {author: ann}":                    "must be a name and an address of mail, as Ann Lee <ann@example.com> is",
 		"commit: {author: Ann <a@b>, committer: CI <ci@b>, trailers: ['Refs: OPS-{{ revision }}', 'Co-authored-by: Bob <b@b>'], signing_key: secrets/k, signing_passphrase: secrets/p}": "",
 		"commit: {committer: CI}":                          "must be a name and an address of mail",
+		"commit: {trailers: {Refs: OPS-42}}":               `must be a list of trailers, as ["Refs: OPS-42"], not a mapping`,
 		"commit: {trailers: [Refs]}":                       "must be a key, a colon, a space and a value, as \"Refs: OPS-42\" is, not \"Refs\"",
 		"commit: {trailers: ['Refs: {{ ticket }}']}":       "there is no ticket; it can use revision",
 		"commit: {trailers: ['Signed-off-by: Ann <a@b>']}": "set sign_off: true instead",
