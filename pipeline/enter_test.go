@@ -83,6 +83,20 @@ func enter(stage string) Rerun {
 	return Rerun{Stage: stage, Revision: "1", ID: "enter-" + stage, Carries: record.Files{"a.yaml": "2", "b.yaml": "2", "c.yaml": "2"}}
 }
 
+func TestARevisionThatHasFinishedIsBroughtToAnEnvironment(t *testing.T) {
+	w := newAddedAfter(t, definition.Stage{Name: "b", After: []string{"a"}, Environment: "shop/b"})
+	assert.Equal(t, []string{"stage b is new; revision 1 finished before the stage was added: deployster pipeline rerun p b 1 brings it there"}, w.state.Behind())
+	w.do(Rerun{Stage: "b", Revision: "1", ID: "enter"})
+	s := w.theStep("b")
+	assert.Equal(t, []any{"shop/b", w.state.revisions[0].Deployment, true}, []any{s.Environment, s.Original, s.First})
+	w.idle()
+	assert.Equal(t, deployment.Finished, w.state.revisions[1].Status)
+	assert.Empty(t, w.state.Behind())
+	w.do(Rerun{Stage: "b", Revision: "1", ID: "again"})
+	s = w.theStep("b")
+	assert.Equal(t, []any{w.state.revisions[0].Deployment, false}, []any{s.Original, s.First})
+}
+
 func TestARevisionIsNotBroughtPastAnApproval(t *testing.T) {
 	w := newAddedAfter(t, run("b", "a"), definition.Stage{Name: "approve", After: []string{"b"}, Approval: &definition.Approval{}}, run("c", "approve"))
 	const refused = "revision 1 cannot be brought into stage c: it has not finished the approval stage approve, which comes before; release it again under another name, or release a newer one"

@@ -187,7 +187,7 @@ func (c Rerun) propose(s *State) ([]deploylog.Event, error) {
 // later, and no newer one has. It returns the registration of the revision.
 func (s *State) enters(stage *deployment.StageLayout, revision string) (i int, enters bool) {
 	i, released := s.byRevision[revision]
-	if !released || s.revisions[i].Status != deployment.Finished || stage.Deploy == nil && stage.Run == nil || stage.Closing() {
+	if !released || s.revisions[i].Status != deployment.Finished || stage.Deploy == nil && stage.Run == nil && stage.Environment == "" || stage.Closing() {
 		return 0, false
 	}
 	v, came := s.visits[stage.Target]
@@ -236,11 +236,11 @@ func (s *State) enter(stage *deployment.StageLayout, i int, c Rerun) ([]deploylo
 	if err := s.batchesFree(stage, s.revisions[i].Deployment, "done"); err != nil {
 		return nil, err
 	}
-	if c.Carries == nil {
+	if c.Carries == nil && stage.Environment == "" {
 		return nil, refusal.New(CarriesNothing, "stage %s was added after revision %s was released, which carries nothing for it: deployster pipeline rerun %s %s %s sends what it applies", stage.Name, c.Revision, s.name, stage.Name, c.Revision)
 	}
 	events, err := s.redo(stage, i, c.ID, record.RedoInfo{What: record.Rerun, First: true, By: c.By, Reason: c.Reason})
-	if err == nil {
+	if err == nil && c.Carries != nil {
 		p := record.Read(events[0].Data)
 		p.Carries = c.Carries
 		events[0].Data = p.Data()
@@ -304,7 +304,11 @@ func (s *State) again(stage *deployment.StageLayout, done string) (of int, err e
 		return 0, err
 	}
 	if !slices.Contains(v.finished, of) {
-		return 0, refusal.New(NotReached, "stage %s cannot be %s: revision %s has not finished it, but is %s (event %d); retry it, or release another one", stage.Name, done, r.Revision, r.Status, r.Since)
+		retry := "retry it"
+		if d := s.byID[r.Deployment]; d != nil {
+			retry += fmt.Sprintf(" (deployster pipeline retry %s %s)", s.name, s.nameOf(d))
+		}
+		return 0, refusal.New(NotReached, "stage %s cannot be %s: revision %s has not finished it, but is %s (event %d); %s, or release another one", stage.Name, done, r.Revision, r.Status, r.Since, retry)
 	}
 	if v.ending.Kind != stage.Kind() {
 		return 0, refusal.New(OtherStage, "stage %s cannot be %s with revision %s: when that finished it, it was another kind of stage; release it again under another name", stage.Name, done, r.Revision)

@@ -184,7 +184,7 @@ func (p *Promotion) revise(ctx context.Context, s step.Step, artifacts map[strin
 		if !state.Exists() {
 			return nil, errors.New("it was deleted")
 		}
-		if s.Original != "" {
+		if s.Original != "" && !s.First {
 			name, _ := record.NameOf(s.Target)
 			return nil, fmt.Errorf("no revision of it is of revision %s of the pipeline, which is to be deployed again, since it was created (event %d): what helps is another revision, deployster pipeline release %s", s.Revision, all[state.FirstRevision()-1].Seq, name)
 		}
@@ -204,7 +204,7 @@ func taskOf(base *definition.Definition, s step.Step, artifacts map[string]strin
 	}
 	d, vars := *base, map[string]any{}
 	maps.Copy(vars, base.Task.Vars)
-	maps.Copy(vars, map[string]any{varPipeline: name, varStage: s.Stage, varRevision: s.Revision, varDeployment: s.Deployment, varArtifacts: refs})
+	maps.Copy(vars, map[string]any{varPipeline: name, varStage: s.Stage, varRevision: s.Revision, varDeployment: cmp.Or(s.Original, s.Deployment), varArtifacts: refs})
 	delete(vars, varInputs) // those of another revision
 	if inputs := upstream.Variables(s.Takes); inputs != nil {
 		vars[varInputs] = inputs

@@ -274,6 +274,18 @@ func TestAStageThatIsDoneAgainDeploysItsRevisionAgain(t *testing.T) {
 	assert.ErrorContains(t, <-p.work(t.Context(), again), "revision 2 is older than revision 3, which is active")
 }
 
+// A revision that finished before its stage was added has the environment for the first time.
+func TestARevisionComesToAStageThatWasAddedLater(t *testing.T) {
+	p := newPromoted(t)
+	first := prod
+	first.Deployment, first.Original, first.First = "enter", prod.Deployment, true
+	started := p.finishes(first, 0)
+	assert.Equal(t, "2", started.Revision)
+	again := prod
+	again.Deployment, again.Original = "again", prod.Deployment
+	assert.Equal(t, "2", p.finishes(again, started.Seq).Revision)
+}
+
 // What an environment had before it was deleted is made again where it was created anew.
 func TestARevisionComesAgainToAnEnvironmentThatWasCreatedAnew(t *testing.T) {
 	p := newPromoted(t)

@@ -309,6 +309,7 @@ func (r *Trace) ended(e deploylog.Event) {
 	status, is := map[string]string{
 		record.PipelineFinished: "finished", record.PipelineFailed: "failed", record.PipelineCancelled: "cancelled",
 		record.PipelineSkipped: "skipped", record.PipelineSuperseded: "superseded", record.PipelineRetried: "running",
+		record.EndRequested: record.Read(e.Data).Ends,
 	}[e.Name]
 	if !is {
 		return
@@ -317,6 +318,9 @@ func (r *Trace) ended(e deploylog.Event) {
 		if s := &r.Stages[i]; s.Status == "running" || status == "running" && s.Status == r.Status {
 			s.Status, s.Event = status, max(s.Event, e.Seq)
 		}
+	}
+	if e.Name == record.EndRequested { // stages with when run before it ends
+		return
 	}
 	r.Status, r.Ended = status, e.CreatedAt
 	if status == "running" {

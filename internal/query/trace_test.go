@@ -105,6 +105,9 @@ func TestTheTraceOfARevisionThatEndedOtherwise(t *testing.T) {
 		r = traceOne(t, tracesOf(append(ended, `d1 2 pipeline/shop pipeline-retried`)...), "2", "shop")
 		assert.Equal(t, []string{"running", "running"}, []string{r.Status, r.Stages[1].Status})
 	}
+	ends := append(slices.Clone(lines), `d1 2 pipeline/shop pipeline-end-requested {"ends":"cancelled"}`, `d1 2 stage/shop/prod stage-started`)
+	r := traceOne(t, tracesOf(ends...), "2", "shop")
+	assert.Equal(t, []string{"running", "cancelled", "running"}, []string{r.Status, r.Stages[1].Status, r.Stages[2].Status}, "a stage with when runs")
 	live := append(promotedEvents()[:1], `p1 1 stage/live/prod stage-started {"from":"beta","came":1}`, `p2 2 stage/live/prod stage-started {"from":"beta","came":1}`)
 	assert.Equal(t, "superseded", traceOne(t, tracesOf(live...), "1", "live").Stages[1].Status)
 	pushed := append(slices.Clone(live), `p2 2 stage/live/prod promotion-merged {"answer":"branch main has it"}`)

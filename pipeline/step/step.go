@@ -31,6 +31,7 @@ type Step struct {
 	Environment  string              // what the revision has to be deployed to first; "" is nothing
 	Original     string              // the deployment that deployed to the environment what is deployed there again; "" is its own
 	RollsBack    bool                // the environment is rolled back to that
+	First        bool                // Original never deployed there: its stage came later
 	Retries      int                 // how often the work is tried again
 	Tries        deployment.Tries    // of the work that have failed
 	Timeout      time.Duration       // of the work; 0 is none

@@ -156,6 +156,7 @@ func (w *Walk) stage(i int) bool {
 		work := w.inStage(i, record.StageDeployed)
 		work.Environment = stage.Environment
 		work.Original, work.RollsBack = w.Deployment.Original, w.Deployment.Rollback != nil
+		work.First = w.Deployment.Redo.Info != nil && w.Deployment.Redo.Info.First
 		return w.unless(w.beside(work), w.tried(work))
 	case stage.Build != nil && stage.Build.Group != "":
 		if run.Marks.Has(record.StageBuilt) {
