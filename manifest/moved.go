@@ -183,12 +183,20 @@ func (m *Manifest) Renamed(name string) string {
 	return name
 }
 
-// Taking is the move that has a resource be what another manifest made; nil is none.
-func (m *Manifest) Taking(name string) *Move {
-	for i := range m.Takes {
-		if m.Takes[i].To == name {
-			return &m.Takes[i]
+// Taking returns the move by which a resource becomes what another manifest made under the name from. manifest is ""
+// if there is none.
+func (m *Manifest) Taking(name string) (manifest, from string) {
+	for _, move := range m.Takes {
+		back := Move{From: move.To, To: move.From}
+		if from, moved := back.renamed(name); moved {
+			return move.Manifest, from
 		}
 	}
-	return nil
+	return "", ""
+}
+
+// Moves reports whether the move is about a resource, by the name that it had.
+func (m Move) Moves(name string) bool {
+	_, moved := m.renamed(name)
+	return moved
 }

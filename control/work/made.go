@@ -112,12 +112,7 @@ func (r *Run) Owned(history *runs.History) *runs.Owned {
 	memory := runs.Memory{Log: r.Control.Log, Protected: r.Control.Protected, Pasts: r.Control.Pasts}
 	owned := runs.NewOwned(history, of, r.Control.ID, memory, history.Moving(of, history.Moves(of, r.Whole.Renamed), r.Caller.Past))
 	owned.Declares = r.declarations().Declares
-	owned.Moved = func(resource string) (manifest, from string) {
-		if move := r.Whole.Taking(resource); move != nil {
-			return move.Manifest, move.From
-		}
-		return "", ""
-	}
+	owned.Moved = r.Whole.Taking
 	return owned
 }
 

@@ -140,11 +140,11 @@ func (r *Run) tellApart(history *runs.History) {
 // name or that of the resource may be wrong.
 func (r *Run) tellUnknownMoves(history *runs.History) {
 	for _, move := range r.Whole.Takes {
-		_, done := history.Thing(r.owner(), move.To)
-		known := slices.ContainsFunc(history.Named(move.From), func(t *runs.Thing) bool {
-			return t.ManifestName == move.Manifest || strings.Join(t.Manifest, " ") == move.Manifest
-		})
-		if !done && !known {
+		to := manifest.Move{From: move.To, To: move.To}
+		if !slices.ContainsFunc(history.All(), func(t *runs.Thing) bool {
+			theirs := t.ManifestName == move.Manifest || strings.Join(t.Manifest, " ") == move.Manifest
+			return theirs && move.Moves(t.Name) || to.Moves(t.Name) && t.Of(r.owner())
+		}) {
 			r.Control.Notice(fmt.Sprintf("%s: moved: no run of %s made %s, so %s is created; \"deployster list\" shows what runs made", move.Position, move.Manifest, move.From, move.To))
 		}
 	}
