@@ -70,13 +70,13 @@ func (o *Object) argo(live map[string]any) string {
 	case live["operation"] != nil:
 		return "a sync of it was asked for, and has not begun"
 	}
-	sync := within(live, "status", "sync")
-	if status := texts(sync, "status"); status != isSynced && (o.Revision != "" || o.suspended(live) == "") {
-		return "its sync status is " + orNone(status)
-	}
 	// The revision that is compared moves on with each commit, whether the failed sync was repeated or not.
 	if phase == "Failed" || phase == "Error" {
 		return sentence("its sync is "+phase, texts(last, "message"))
+	}
+	sync := within(live, "status", "sync")
+	if status := texts(sync, "status"); status != isSynced && (o.Revision != "" || o.suspended(live) == "") {
+		return "its sync status is " + orNone(status)
 	}
 	if health := texts(live, "status", "health", "status"); health != "Healthy" {
 		return sentence("its health is "+orNone(health), texts(live, "status", "health", "message"))
