@@ -44,8 +44,7 @@ func version(t testing.TB, name string) string {
 // controller is a controller that runs.
 type controller struct {
 	testing.TB
-	name    string
-	args    []string
+	command []string
 	env     []string
 	process *exec.Cmd
 	log     *os.File
@@ -54,9 +53,15 @@ type controller struct {
 // start starts a controller, which ends with the test.
 func start(t testing.TB, c *client, name string, args ...string) *controller {
 	t.Helper()
+	return startProgram(t, c, name, append([]string{filepath.Join(programs(t), name)}, args...)...)
+}
+
+// startProgram starts a command that is a part of one.
+func startProgram(t testing.TB, c *client, name string, command ...string) *controller {
+	t.Helper()
 	log, err := os.Create(filepath.Join(t.TempDir(), name+".log"))
 	require.NoError(t, err)
-	r := &controller{TB: t, name: name, args: args, log: log, env: append(os.Environ(), "KUBECONFIG="+c.Kubeconfig, "RUNTIME_NAMESPACE=default", "HOME="+t.TempDir())}
+	r := &controller{TB: t, command: command, log: log, env: append(os.Environ(), "KUBECONFIG="+c.Kubeconfig, "RUNTIME_NAMESPACE=default", "HOME="+t.TempDir())}
 	r.run()
 	t.Cleanup(func() {
 		r.kill()
@@ -71,7 +76,7 @@ func start(t testing.TB, c *client, name string, args ...string) *controller {
 
 func (c *controller) run() {
 	c.Helper()
-	c.process = exec.Command(filepath.Join(programs(c), c.name), c.args...)
+	c.process = exec.Command(c.command[0], c.command[1:]...)
 	c.process.Env, c.process.Stdout, c.process.Stderr = c.env, c.log, c.log
 	c.process.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 	require.NoError(c, c.process.Start())

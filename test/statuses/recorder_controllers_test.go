@@ -46,6 +46,7 @@ type recorder struct {
 	object                  object.Object
 
 	resolve func(version string) []string // the revisions that have a version; nil is the version itself
+	names   []string                      // names that only this machine has, each with one for the recording
 
 	mu     sync.Mutex
 	events []event
@@ -242,7 +243,7 @@ func (r *recorder) ends(reading string, well ...string) {
 		switch {
 		case s.Well != nil:
 			if r.resolve != nil && len(*s.Well) > 0 {
-				revisions := r.resolve((*s.Well)[0])
+				revisions := append([]string{}, r.resolve((*s.Well)[0])...)
 				s.Well = &revisions
 			}
 			if truth != nil && slices.Equal(*truth.Well, *s.Well) || truth == nil && len(*s.Well) == 0 {
@@ -276,7 +277,7 @@ func (r *recorder) ends(reading string, well ...string) {
 // What controllers say has addresses of this machine and names of directories in it.
 var (
 	ofThisMachine = regexp.MustCompile(`127\.0\.0\.1:[0-9]+`)
-	atRandom      = regexp.MustCompile(`(/tmp/kustomization)-[0-9]+`)
+	atRandom      = regexp.MustCompile(`(/tmp/kustomization|/dev/shm)[-/][0-9]+`)
 )
 
 func earlier(a, b time.Time) time.Time {
@@ -290,7 +291,7 @@ func earlier(a, b time.Time) time.Time {
 func (r *recorder) plain(s recording.Step) (plain recording.Step) {
 	encoded, err := json.Marshal(s)
 	require.NoError(r, err)
-	names := strings.NewReplacer(r.namespace, "shop", r.Registry, "registry.example")
+	names := strings.NewReplacer(append([]string{r.namespace, "shop", r.Registry, "registry.example"}, r.names...)...)
 	said := ofThisMachine.ReplaceAllString(names.Replace(string(encoded)), "source.example")
 	require.NoError(r, json.Unmarshal([]byte(atRandom.ReplaceAllString(said, "$1")), &plain))
 	return plain
@@ -300,20 +301,20 @@ func (r *recorder) plain(s recording.Step) (plain recording.Step) {
 var kept = fields{
 	"metadata": fields{"generation": true, "deletionTimestamp": true},
 	"spec": fields{
-		"suspend": true, "interval": true, "path": true, "replicas": true, "paused": true, "updateStrategy": true, "source": true, "sources": true,
+		"suspend": true, "interval": true, "path": true, "replicas": true, "paused": true, "updateStrategy": true, "syncPolicy": true, "source": true, "sources": true,
 		"template": fields{"spec": fields{"containers": fields{"image": true}}},
 	},
 	"operation": true,
 	"status": fields{
 		"observedGeneration": true, "lastAppliedRevision": true, "lastAttemptedRevision": true, "lastAttemptedRevisionDigest": true,
 		"conditions": fields{"type": true, "status": true, "reason": true, "message": true, "observedGeneration": true},
-		"history":    fields{"chartVersion": true, "status": true, "ociDigest": true, "version": true, "revision": true, "id": true},
+		"history":    fields{"chartVersion": true, "status": true, "ociDigest": true, "version": true, "revision": true, "revisions": true, "id": true},
 		"replicas":   true, "updatedReplicas": true, "readyReplicas": true, "availableReplicas": true, "unavailableReplicas": true, "currentRevision": true, "updateRevision": true,
 		"desiredNumberScheduled": true, "updatedNumberScheduled": true, "numberAvailable": true, "numberReady": true,
 		"phase": true, "message": true, "abort": true, "currentStepIndex": true, "currentPodHash": true, "stableRS": true,
-		"sync":           fields{"status": true, "revision": true, "revisions": true, "comparedTo": fields{"source": true}},
+		"sync":           fields{"status": true, "revision": true, "revisions": true, "comparedTo": fields{"source": true, "sources": true}},
 		"health":         fields{"status": true, "message": true},
-		"operationState": fields{"phase": true, "message": true, "syncResult": fields{"revision": true}},
+		"operationState": fields{"phase": true, "message": true, "syncResult": fields{"revision": true, "revisions": true}},
 	},
 }
 

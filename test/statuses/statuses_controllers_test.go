@@ -16,5 +16,6 @@ func TestStatusesOfRealControllers(t *testing.T) {
 	t.Run("Kubernetes", func(t *testing.T) { workloads(t, c, repository) })
 	t.Run("Rollouts", func(t *testing.T) { rollouts(t, c, repository) })
 	t.Run("Kustomizations", func(t *testing.T) { kustomizations(t, c) })
+	t.Run("Applications", func(t *testing.T) { applications(t, c) })
 	t.Run("HelmReleases", func(t *testing.T) { helmReleases(t, c) })
 }

@@ -5,11 +5,13 @@ package statuses
 import (
 	"encoding/json"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -33,11 +35,16 @@ type stage struct {
 type story struct {
 	testing.TB
 	*client
-	dir    string
-	stages []stage
+	dir       string
+	stages    []stage
+	defined   []any
+	scheduler *exec.Cmd
 
-	mu    sync.Mutex
-	asked []string // STAGE REVISION
+	mu      sync.Mutex
+	asked   []string // STAGE REVISION
+	keys    []string // of these: a try that asks again, because its scheduler died, has the same
+	refuses int      // so many requests are refused before one is done
+	lost    string   // STAGE REVISION that is asked for and never brought
 }
 
 func newStory(t testing.TB, c *client, stages ...stage) *story {
@@ -45,37 +52,54 @@ func newStory(t testing.TB, c *client, stages ...stage) *story {
 	s := &story{TB: t, client: c, dir: t.TempDir(), stages: stages}
 	receiver := httptest.NewServer(http.HandlerFunc(s.promote))
 	t.Cleanup(receiver.Close)
-	var defined []any
 	for i, one := range stages {
 		stage := fields{"name": one.name, "objects": []any{one.object}}
 		if i > 0 {
 			stage["strategy"] = "webhook"
 			stage["webhook"] = fields{"url": receiver.URL, "key_file": "secrets/hook.key", "timeout": "5m"}
 		}
-		defined = append(defined, stage)
+		s.defined = append(s.defined, stage)
 	}
 	require.NoError(t, os.Mkdir(filepath.Join(s.dir, "secrets"), 0o700))
 	for name, content := range map[string]string{
 		"secrets/hook.key": "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw\n",
 		"inventory.yaml":   manifest(fields{"clusters": []any{fields{"name": "dev", "kubeconfig": c.Kubeconfig}}}),
-		"shop.yaml":        manifest(fields{"pipeline": "shop", "stages": defined, "promotion": fields{"policy": "single"}}),
 	} {
 		require.NoError(t, os.WriteFile(filepath.Join(s.dir, name), []byte(content), 0o600))
 	}
-	s.deployster("pipeline", "apply", "-f", "shop.yaml", "--yes")
-	scheduler := exec.Command(c.Program(), "pipeline", "run", "shop")
-	scheduler.Dir, scheduler.SysProcAttr = s.dir, &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	s.defines()
 	var said strings.Builder
-	scheduler.Stdout, scheduler.Stderr = &said, &said
-	require.NoError(t, scheduler.Start())
+	s.starts(&said)
 	t.Cleanup(func() {
-		_ = scheduler.Process.Signal(syscall.SIGTERM)
-		_ = scheduler.Wait() // which says that it was interrupted
+		s.ends(syscall.SIGTERM)
 		if t.Failed() {
 			t.Logf("the scheduler wrote:\n%s", said.String())
 		}
 	})
 	return s
+}
+
+// defines applies the pipeline.
+func (s *story) defines() {
+	s.Helper()
+	d := fields{"pipeline": "shop", "stages": s.defined, "promotion": fields{"policy": "single", "retry_after": "1s"}}
+	require.NoError(s, os.WriteFile(filepath.Join(s.dir, "shop.yaml"), []byte(manifest(d)), 0o600))
+	s.deployster("pipeline", "apply", "-f", "shop.yaml", "--yes")
+}
+
+// starts starts a scheduler.
+func (s *story) starts(said io.Writer) {
+	s.Helper()
+	s.scheduler = exec.Command(s.Program(), "pipeline", "run", "shop")
+	s.scheduler.Dir, s.scheduler.SysProcAttr = s.dir, &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	s.scheduler.Stdout, s.scheduler.Stderr = said, said
+	require.NoError(s, s.scheduler.Start())
+}
+
+// ends ends the scheduler.
+func (s *story) ends(by syscall.Signal) {
+	_ = s.scheduler.Process.Signal(by)
+	_ = s.scheduler.Wait() // which says that it was interrupted
 }
 
 func (s *story) deployster(args ...string) string {
@@ -89,12 +113,25 @@ func (s *story) deployster(args ...string) string {
 
 // promote brings a revision to a stage, as the program does that a webhook asks. The stage before must
 // truly run the revision then.
-func (s *story) promote(_ http.ResponseWriter, request *http.Request) {
-	var asks struct{ Stage, Revision string }
+func (s *story) promote(w http.ResponseWriter, request *http.Request) {
+	var asks struct{ Key, Stage, Revision string }
 	assert.NoError(s, json.NewDecoder(request.Body).Decode(&asks))
 	s.mu.Lock()
-	s.asked = append(s.asked, asks.Stage+" "+asks.Revision)
+	refuses, lost, again := s.refuses > 0, s.lost == asks.Stage+" "+asks.Revision, slices.Contains(s.keys, asks.Key)
+	switch {
+	case again:
+	case refuses:
+		s.refuses--
+	default:
+		s.asked, s.keys = append(s.asked, asks.Stage+" "+asks.Revision), append(s.keys, asks.Key)
+	}
 	s.mu.Unlock()
+	if refuses {
+		http.Error(w, "not now", http.StatusServiceUnavailable)
+	}
+	if again || refuses || lost {
+		return
+	}
 	for i, one := range s.stages {
 		if one.name == asks.Stage {
 			assert.Equal(s, asks.Revision, s.stages[i-1].well(), "%s is asked to run it, and %s does not run it well", one.name, s.stages[i-1].name)
@@ -131,57 +168,140 @@ func (s *story) promoted(revisions ...string) {
 	assert.Equal(s, wanted, s.asked, "each good revision is promoted once to each stage, and no other")
 }
 
+// is waits until a stage is asked to run a revision.
+func (s *story) is(asked string) {
+	s.Helper()
+	kubetest.Until(s, "it is asked for "+asked, func() (string, bool) {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		return fmt.Sprint(s.asked), slices.Contains(s.asked, asked)
+	})
+}
+
 var stageNames = []string{"dev", "staging", "prod"}
 
-// A good revision of a Kustomization goes through three stages, whose controllers reconcile all the
-// time. One whose Pods never start does not.
-func TestRevisionsGoThroughKustomizations(t *testing.T) {
-	c := newClient(kubetest.Shared(t))
+// fleet is a Kustomization for each stage, of one repository with a branch for each, which are reconciled
+// all the time. All run v1 at first.
+type fleet struct {
+	testing.TB
+	all     []*kustomized
+	stages  []stage
+	commits map[string]string // by version of the shop
+}
+
+func newFleet(t *testing.T, c *client) *fleet {
 	c.StartControllers(t)
 	startFlux(t, c, "kustomize-controller")
-	var stages []stage
-	var all []*kustomized
-	commits := map[string]string{} // by version of the shop
+	f := &fleet{TB: t, commits: map[string]string{}}
 	for _, name := range stageNames {
 		k := newKustomized(t, c, name, "", rolledOut)
-		if len(all) > 0 {
-			k.repository = all[0].repository
+		if len(f.all) > 0 {
+			k.repository = f.all[0].repository
 		}
 		k.branch = name
-		all = append(all, k)
-		stages = append(stages, stage{
+		f.all = append(f.all, k)
+		f.stages = append(f.stages, stage{
 			name: name, object: fields{"cluster": "dev", "kind": "Kustomization", "namespace": k.namespace, "name": "shop", "part": "commit"},
 			bring: func(commit string) { k.fetches("", commit) },
 			well: func() string {
-				return commits[rolledOut(k.must(t, http.MethodGet, k.workload(), "", nil))]
+				return f.commits[rolledOut(k.must(t, http.MethodGet, k.workload(), "", nil))]
 			},
 		})
 	}
-	push := func(version, image string, change ...func(spec fields)) string {
-		commit := all[0].repository.commit(map[string]string{"shop.yaml": manifest(shop(version, image, change...))})
-		commits[version] = commit
-		stages[0].bring(commit)
-		return commit
-	}
-	first := push("v1", pause)
-	for _, k := range all {
+	first := f.push("v1", pause)
+	for _, k := range f.all {
 		k.fetches("", first)
 		k.declare("", fields{"interval": "2s", "retryInterval": "3s", "timeout": "8s"})
 		k.applied(k.branch + "@sha1:" + first)
 	}
-	s := newStory(t, c, stages...)
-	good := push("v2", pause)
+	return f
+}
+
+// push brings a version of the shop to the first stage.
+func (f *fleet) push(version, image string, change ...func(spec fields)) (commit string) {
+	f.Helper()
+	commit = f.all[0].repository.commit(map[string]string{"shop.yaml": manifest(shop(version, image, change...))})
+	f.commits[version] = commit
+	f.stages[0].bring(commit)
+	return commit
+}
+
+// A good revision of a Kustomization goes through three stages. One whose Pods never start does not.
+func TestRevisionsGoThroughKustomizations(t *testing.T) {
+	c := newClient(kubetest.Shared(t))
+	f := newFleet(t, c)
+	s := newStory(t, c, f.stages...)
+	good := f.push("v2", pause)
 	s.comesTo(good)
-	bad := push("v3", missing)
+	bad := f.push("v3", missing)
 	for range 2 {
-		all[0].until("v3 fails", func(live fields) bool {
+		f.all[0].until("v3 fails", func(live fields) bool {
 			return strings.HasSuffix(text(live, "status", "lastAttemptedRevision"), bad) && text(condition(live, "Ready"), "status") == "False"
 		})
-		all[0].until("it tries again", func(live fields) bool { return text(condition(live, "Ready"), "status") == "Unknown" })
+		f.all[0].until("it tries again", func(live fields) bool { return text(condition(live, "Ready"), "status") == "Unknown" })
 	}
-	slow := push("v4", pause, slowly)
+	slow := f.push("v4", pause, slowly)
 	s.comesTo(slow)
 	s.promoted(good, slow)
+}
+
+// Whatever happens to schedulers and to those who promote, and whoever pushes many revisions or has to
+// approve one, each revision is promoted once where it is to be.
+func TestRevisionsAreWellAndPromotedOnceWhateverHappens(t *testing.T) {
+	c := newClient(kubetest.Shared(t))
+	f := newFleet(t, c)
+	s := newStory(t, c, f.stages...)
+	dev := f.all[0]
+
+	s.ends(syscall.SIGKILL)
+	missed := f.push("v2", pause) // while nobody promotes
+	dev.applied("dev@sha1:" + missed)
+	s.starts(io.Discard)
+	s.comesTo(missed)
+
+	s.mu.Lock()
+	s.refuses = 2
+	s.mu.Unlock()
+	refused := f.push("v3", pause)
+	s.is("staging " + refused)
+	s.ends(syscall.SIGKILL) // while it is brought to staging
+	s.starts(io.Discard)
+	s.comesTo(refused)
+
+	replaced := dev.repository.commit(map[string]string{"shop.yaml": manifest(shop("v4", pause))})
+	s.mu.Lock()
+	s.lost = "staging " + replaced
+	s.mu.Unlock()
+	f.commits["v4"] = replaced
+	f.stages[0].bring(replaced)
+	s.is("staging " + replaced)
+	newer := f.push("v5", pause) // while the one before is still to come to staging
+	s.comesTo(newer)
+
+	for _, version := range []string{"v6", "v7", "v8"} { // each before the one before has settled
+		f.push(version, pause)
+	}
+	last := f.push("v9", pause)
+	s.comesTo(last)
+
+	s.defined[2].(fields)["manual"] = true
+	s.defines()
+	approved := f.push("v10", pause)
+	kubetest.Until(t, "it waits for approval", func() (string, bool) {
+		said := s.deployster("pipeline", "status", "shop")
+		return said, strings.Contains(said, "waits for approval")
+	})
+	f.all[2].rests()
+	assert.NotContains(t, s.asked, "prod "+approved, "it is promoted before somebody approves it")
+	s.deployster("pipeline", "approve", "shop", "prod", approved)
+	s.comesTo(approved)
+
+	wanted := []string{"staging " + missed, "prod " + missed, "staging " + refused, "prod " + refused, "staging " + replaced, "staging " + newer, "prod " + newer}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	assert.Equal(t, wanted, s.asked[:len(wanted)])
+	assert.Equal(t, []string{"staging " + last, "prod " + last, "staging " + approved, "prod " + approved}, s.asked[len(s.asked)-4:])
+	assert.Len(t, slices.Compact(slices.Sorted(slices.Values(s.asked))), len(s.asked), "a revision is promoted to a stage twice: %v", s.asked)
 }
 
 // A good version of a chart goes through three stages. One whose Pods never start is rolled back in
@@ -212,7 +332,7 @@ func TestVersionsGoThroughHelmReleases(t *testing.T) {
 	push("1.0.0", pause)
 	for i, h := range all {
 		stages[i].bring("1.0.0")
-		h.declare("", fields{"interval": "2s", "timeout": "10s", "upgrade": fields{"remediation": fields{"retries": 0, "remediateLastFailure": true, "strategy": "rollback"}}})
+		h.declare("", fields{"interval": "2s", "timeout": "30s", "upgrade": fields{"remediation": fields{"retries": 0, "remediateLastFailure": true, "strategy": "rollback"}}})
 		h.runs("1.0.0")
 	}
 	s := newStory(t, c, stages...)

@@ -142,6 +142,38 @@ func workloads(t *testing.T, c *client, repository string) {
 			w.is("v2 is rolled out", two)
 			w.ends("v2", "v1", "v2")
 		}},
+		"deployment-deadline": {"Deployment", "deployments", "The Pods of a rollout do not start before its deadline, and then it gets a good image.", 2, func(w *workload) {
+			soon := func(spec fields) { spec["progressDeadlineSeconds"] = 4 }
+			w.declare("makes it with v1", "v1", soon)
+			w.is("v1 is rolled out", two)
+			w.declare("has it run an image that does not exist", "missing", soon)
+			w.until("its deadline is over", func(live fields) bool { return seen(live) && text(condition(live, "Progressing"), "status") == "False" })
+			w.rests()
+			w.declare("has it run v2", "v2", soon)
+			w.is("v2 is rolled out", two)
+			w.ends("v2", "v1", "v2")
+		}},
+		"deployment-paused": {"Deployment", "deployments", "It gets an image while it is paused, and goes on.", 2, func(w *workload) {
+			paused := func(spec fields) { spec["paused"] = true }
+			w.declare("makes it with v1", "v1")
+			w.is("v1 is rolled out", two)
+			w.declare("pauses it, and has it run v2", "v2", paused)
+			w.until("it has seen that", seen)
+			w.rests()
+			w.declare("has it go on", "v2")
+			w.is("v2 is rolled out", two)
+			w.ends("v2", "v1", "v2")
+		}},
+		"statefulset-rolling": {"StatefulSet", "statefulsets", "Its Pods are replaced one after the other.", 2, func(w *workload) {
+			w.declare("makes it with v1", "v1")
+			w.is("v1 is rolled out", two)
+			w.declare("has it run v2", "v2")
+			w.is("v2 is rolled out", two)
+			w.until("v2 is current", func(live fields) bool {
+				return text(live, "status", "currentRevision") == text(live, "status", "updateRevision")
+			})
+			w.ends("v2", "v1", "v2")
+		}},
 		"deployment-scaled": {"Deployment", "deployments", "It is scaled to none, and back.", 2, func(w *workload) {
 			w.declare("makes it with v1", "v1")
 			w.is("v1 is rolled out", two)
@@ -255,6 +287,20 @@ func rollouts(t *testing.T, c *client, repository string) {
 			is(w, "v1 is well", "Healthy")
 			w.declare("has it run v2", "v2", canary(weight, stop))
 			is(w, "it waits", "Paused")
+			w.declare("has it run v1 again", "v1", canary(weight, stop))
+			is(w, "v1 is well", "Healthy")
+			w.ends("v1", "v1")
+		}},
+		"rollout-canary-aborted": {"A canary waits for people, who abort it and take it back.", func(w *workload) {
+			w.declare("makes it with v1", "v1", canary(weight, stop))
+			is(w, "v1 is well", "Healthy")
+			w.declare("has it run v2", "v2", canary(weight, stop))
+			is(w, "it waits", "Paused")
+			w.rests()
+			w.did("aborts it")
+			w.patch(w, w.path()+"/status", fields{"status": fields{"abort": true}})
+			is(w, "it is aborted", "Degraded")
+			w.rests()
 			w.declare("has it run v1 again", "v1", canary(weight, stop))
 			is(w, "v1 is well", "Healthy")
 			w.ends("v1", "v1")

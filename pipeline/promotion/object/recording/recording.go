@@ -152,7 +152,8 @@ type half struct {
 }
 
 // halves are the objects between the two halves of a write of a status, however it is divided. A
-// spec changes as a whole, and so do the counts of a workload. status.observedGeneration, by which a
+// spec changes as a whole, and so do the counts of a workload, and what Argo CD compared with how well it
+// is. status.observedGeneration, by which a
 // controller says that the rest is of a generation, comes with the second half, or with all but the conditions.
 func halves(before, after map[string]any) (all []half) {
 	if before == nil || after == nil {
@@ -161,18 +162,18 @@ func halves(before, after map[string]any) (all []half) {
 	old, _ := before["status"].(map[string]any)
 	status, _ := after["status"].(map[string]any)
 	var changed [][]string // what changes together
-	counts := -1
+	at := map[string]int{}
 	for _, field := range slices.Sorted(maps.Keys(union(old, status))) {
-		switch {
-		case reflect.DeepEqual(old[field], status[field]):
-		case counts >= 0 && isCount(field, old, status):
-			changed[counts] = append(changed[counts], field)
-		default:
-			if isCount(field, old, status) {
-				counts = len(changed)
-			}
-			changed = append(changed, []string{field})
+		if reflect.DeepEqual(old[field], status[field]) {
+			continue
 		}
+		name := request(field, old, status)
+		if i, known := at[name]; known {
+			changed[i] = append(changed[i], field)
+			continue
+		}
+		at[name] = len(changed)
+		changed = append(changed, []string{field})
 	}
 	for first := 1; first < 1<<len(changed)-1; first++ {
 		of := maps.Clone(old)
@@ -206,12 +207,17 @@ func halves(before, after map[string]any) (all []half) {
 	return all
 }
 
-// isCount reports whether a field of a status is a number of Pods.
-func isCount(field string, statuses ...map[string]any) bool {
-	return field != "observedGeneration" && slices.ContainsFunc(statuses, func(status map[string]any) bool {
-		_, is := status[field].(float64)
-		return is
-	})
+// request names what a field of a status is always written with; its own name is alone.
+func request(field string, statuses ...map[string]any) string {
+	if field == "sync" || field == "health" {
+		return "comparison"
+	}
+	for _, status := range statuses {
+		if _, is := status[field].(float64); is && field != "observedGeneration" {
+			return "counts"
+		}
+	}
+	return field
 }
 
 func union(a, b map[string]any) map[string]any {
