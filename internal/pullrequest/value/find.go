@@ -174,6 +174,9 @@ func (p Path) walk(node *yaml.Node, steps []step, at string) (*yaml.Node, error)
 	if err := plain(node, at); err != nil {
 		return nil, err
 	}
+	if isTemplate(node) {
+		return nil, fmt.Errorf("%s (line %d) is filled in by a template ({{): set the value that the template reads, as in values.yaml", at, node.Line)
+	}
 	if node.Kind != yaml.ScalarNode {
 		return nil, absentError{fmt.Sprintf("%s is %s, not one value (line %d): lead the path further", at, kindOf(node), node.Line)}
 	}
@@ -303,4 +306,10 @@ func kindOf(node *yaml.Node) string {
 	default:
 		return "one value"
 	}
+}
+
+// isTemplate reports whether a value without quotes is a template, which YAML reads as a mapping that
+// has a mapping for its key: {{ .Values.tag }}.
+func isTemplate(node *yaml.Node) bool {
+	return node.Kind == yaml.MappingNode && node.Style == yaml.FlowStyle && len(node.Content) == 2 && node.Content[0].Kind == yaml.MappingNode
 }

@@ -94,6 +94,7 @@ func TestWhatIsNotCertainIsRefused(t *testing.T) {
 		"a merged key":       {"a: &x {b: 1}\nc:\n  <<: *x\n", "c.b", `c has no key "b" (line 3) of its own: others may have it, too, by the merge key <<; write "b" into this mapping`},
 		"a pointer of LFS":   {"version https://git-lfs.github.com/spec/v1\noid sha256:4d7a2146\nsize 12345\n", "a", "it is a pointer of Git LFS, so its contents are elsewhere: keep this file in git itself"},
 		"a template":         {"a: 1\n{{- if .Values.x }}\nb: 2\n{{- end }}\n", "a", "it is a template ({{ in line 2), and no YAML before it is filled in: name the file that has its values"},
+		"one of its own":     {"image:\n  tag: {{ .Values.tag }}\n", "image.tag", "image.tag (line 2) is filled in by a template ({{): set the value that the template reads, as in values.yaml"},
 		"a value of one":     {"image: 'shop:{{ .Values.tag }}'\n", "image", `"shop:{{ .Values.tag }}" is filled in by a template: set the value that the template reads`},
 		"a value of no list": {"a: {b: 1}\n", "a[0]", "a is a mapping, not a list"},
 	} {
