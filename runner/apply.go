@@ -126,7 +126,7 @@ func (r *Runner) applyAll(ctx context.Context) error {
 		r.mention(r.gone())
 	}
 	r.orphanGone()
-	r.orphanFormer()
+	r.addReplaced()
 	if len(r.orphans) == 0 {
 		return err
 	}

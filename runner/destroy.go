@@ -361,7 +361,7 @@ func (d *removal) removeEntered(ctx context.Context, res *resource) (report.Stat
 	if d.absent[res.node()] == Verified {
 		return report.Absent, d.emit(ctx, goneByLog(res))
 	}
-	if d.wentAlong(res) != nil {
+	if d.missingPlug(res) != nil {
 		if err := d.recall(ctx, res); err != nil {
 			return report.Failed, err
 		}
@@ -413,7 +413,7 @@ func (d *removal) planOne(ctx context.Context, res *resource, entry *report.Reso
 	if instead != nil {
 		return d.planOne(ctx, instead, entry)
 	}
-	if d.absent[res.node()] != Verified && d.wentAlong(res) == nil {
+	if d.absent[res.node()] != Verified && d.missingPlug(res) == nil {
 		d.show(report.Event{Kind: report.ResourceStarted, Time: started, Resource: res.Name})
 		out, found, err := d.find(ctx, res)
 		if err != nil {

@@ -296,7 +296,7 @@ type conflict struct {
 
 func (c *conflict) Error() string { return c.message }
 
-// depose has what runs made of a resource be removed, as that is another thing by now.
+// depose marks what runs made of a resource for removal, if the resource is another thing now.
 func (r *Runner) depose(res *resource, was *report.Undeclared, open func() (report.Made, error), isTook bool) error {
 	res.replaced = r.secrets.Mask(was.Identity.DiffersText(res.identity))
 	if res.PreventDestroy {
@@ -454,9 +454,9 @@ func (r *Runner) missing(path string) bool {
 	return errors.Is(err, fs.ErrNotExist)
 }
 
-// wentAlong is the plug, of those that hold all that its type makes, which is no longer there and with which a
-// thing is gone; nil is none.
-func (r *Runner) wentAlong(res *resource) *report.MadePlug {
+// missingPlug returns the plug that held all of a thing and is no longer there, so that the thing is gone; nil is
+// none.
+func (r *Runner) missingPlug(res *resource) *report.MadePlug {
 	if res.undeclared == nil {
 		return nil
 	}
@@ -489,8 +489,8 @@ func (r *Runner) prevented(res *resource, what string) error {
 	}}})
 }
 
-// former makes a resource of what another one was before it came to be another thing.
-func (r *Runner) former(u report.Undeclared) *resource {
+// previous makes a resource of the thing that another one replaces.
+func (r *Runner) previous(u report.Undeclared) *resource {
 	res := orphan(u)
 	res.deposed = "#" + u.ID
 	if key := u.Identity.Key; key != "" {
@@ -509,9 +509,9 @@ func (res *resource) apart() string {
 	return "before-" + hashed(res.deposed)[:8]
 }
 
-// addFormer has something be removed that a resource was before; of this walk only where it was found in it.
-func (r *Runner) addFormer(u report.Undeclared, found bool) {
-	res := r.former(u)
+// addPrevious adds the removal of a thing that a resource replaces. found says that this walk found it.
+func (r *Runner) addPrevious(u report.Undeclared, found bool) {
+	res := r.previous(u)
 	if r.byNode[res.node()] != nil {
 		return // it was left by an earlier run
 	}
@@ -559,18 +559,18 @@ func (d *removal) stays(ctx context.Context, res *resource) error {
 	return d.caller.Stays(ctx, *res.undeclared)
 }
 
-// orphanFormer has what resources were before this run be removed, now that they are another thing.
-func (r *Runner) orphanFormer() {
+// addReplaced adds the removal of the things that resources replace in this run.
+func (r *Runner) addReplaced() {
 	for _, res := range each(r.declared()) {
 		if res.deposes != nil {
-			r.addFormer(*res.deposes, true)
+			r.addPrevious(*res.deposes, true)
 		}
 	}
 }
 
-// removeFormer removes what a resource was before, where that goes first. Nobody else works on the resource.
-func (r *Runner) removeFormer(ctx context.Context, res *resource) error {
-	old := r.former(*res.deposes)
+// removePrevious removes the thing that a resource replaces, if that goes first. The caller holds the resource.
+func (r *Runner) removePrevious(ctx context.Context, res *resource) error {
+	old := r.previous(*res.deposes)
 	old.times, old.kept = firstGone, firstGone<<12
 	if r.ready(ctx, old); old.failure != nil {
 		return old.failure
@@ -631,7 +631,7 @@ func (r *Runner) observeAgain(ctx context.Context, res *resource, out protocol.S
 	if res.deposes == nil || out.Status == protocol.Valid || !res.destroysFirst() {
 		return out, nil
 	}
-	if err := r.removeFormer(ctx, res); err != nil {
+	if err := r.removePrevious(ctx, res); err != nil {
 		return out, err
 	}
 	return r.observe(ctx, res)
@@ -676,7 +676,7 @@ func (d *removal) recorded(ctx context.Context, res *resource) (*resource, error
 	u := *was
 	u.Made, u.Deposed = made, true
 	u.Identity, u.PreventDestroy = was.Identity, false // what is declared now says so, and was asked
-	old := d.former(u)
+	old := d.previous(u)
 	old.times = firstGone
 	if d.ready(ctx, old); old.failure != nil {
 		return nil, old.failure

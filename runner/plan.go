@@ -43,7 +43,7 @@ func (r *Runner) Plan(ctx context.Context, caller Caller) (_ *report.Plan, err e
 	}, func(res *resource, why report.Skip) { r.planned(res.planned(), skipped(res, why)) })
 	plan.Unmatched = r.unmatched(false)
 	r.orphanGone()
-	r.orphanFormer()
+	r.addReplaced()
 	r.planPrune(ctx, &failures)
 	if plan.Undeclared = r.listUndeclared(); !r.spec.Prune {
 		plan.Undeclared = append(plan.Undeclared, report.Bare(r.gone())...)

@@ -52,8 +52,8 @@ func (r *Run) Recall(ctx context.Context, removing, prune bool, only []string) e
 		return err
 	}
 	of := r.owner()
-	r.tellApart(history)
-	r.tellUnknownMoves(history)
+	r.noteSameNames(history)
+	r.noteUnknownMoves(history)
 	if r.Spec.Left, err = r.left(ctx, history, r.declarations()); err != nil {
 		return err
 	}
@@ -81,7 +81,7 @@ func (r *Run) Recall(ctx context.Context, removing, prune bool, only []string) e
 	instances = slices.DeleteFunc(instances, func(u report.Undeclared) bool { return u.Deposed })
 	r.Spec.Recalled = true
 	r.Spec.Instances = instances
-	if r.Spec.Deposed, err = r.openFormer(history, former); err != nil {
+	if r.Spec.Deposed, err = r.openPrevious(history, former); err != nil {
 		return err
 	}
 	if prune || removing {
@@ -120,9 +120,9 @@ func (r *Run) declarations() runs.Declarations {
 	return runs.Declarations{Log: r.Control.Log, Of: r.owner(), Sent: r.Control.Carries != nil}
 }
 
-// openFormer finds out what it takes to remove what resources were before they came to be another thing.
+// openPrevious finds out what it takes to remove what resources were before they came to be another thing.
 // prevent_destroy is what is declared now, which was asked when they came to be that.
-func (r *Run) openFormer(history *runs.History, list []report.Undeclared) ([]report.Undeclared, error) {
+func (r *Run) openPrevious(history *runs.History, list []report.Undeclared) ([]report.Undeclared, error) {
 	var all []report.Undeclared
 	for _, u := range list {
 		opened, err := r.open(history, []report.Undeclared{u}, nil)

@@ -118,8 +118,8 @@ func (r *Run) left(ctx context.Context, history *runs.History, declared runs.Dec
 	return left, ctx.Err()
 }
 
-// tellApart notes which things of one name are told apart that a former version took for one.
-func (r *Run) tellApart(history *runs.History) {
+// noteSameNames notes which things of one name are several now, of which a former version knew one.
+func (r *Run) noteSameNames(history *runs.History) {
 	for _, name := range history.Names() {
 		if r.Whole.Stands(name) == nil {
 			continue
@@ -131,14 +131,14 @@ func (r *Run) tellApart(history *runs.History) {
 			}
 		}
 		if len(who) > 1 {
-			r.Control.Notice(fmt.Sprintf("%s: %s are told apart from now on; a former version knew only the last", name, strings.Join(who, " and ")))
+			r.Control.Notice(fmt.Sprintf("%s: %s are different things from now on; a former version knew only the last", name, strings.Join(who, " and ")))
 		}
 	}
 }
 
-// tellUnknownMoves notes which resources are to be what another manifest made, of which the log knows nothing: its
-// name or that of the resource may be wrong.
-func (r *Run) tellUnknownMoves(history *runs.History) {
+// noteUnknownMoves notes moves from other manifests of which the log knows nothing: the name of the manifest or that
+// of the resource may be wrong.
+func (r *Run) noteUnknownMoves(history *runs.History) {
 	for _, move := range r.Whole.Takes {
 		to := manifest.Move{From: move.To, To: move.To}
 		if !slices.ContainsFunc(history.All(), func(t *runs.Thing) bool {

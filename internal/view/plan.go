@@ -150,9 +150,9 @@ func (d *document) resource(r report.ResourcePlan, name, typ int) {
 	case r.From != "":
 		text += ": made by run " + clean(r.MadeBy) + " of " + clean(r.From)
 	case r.Deposed != "":
-		text += ": " + clean(r.Replaces) + ", made by run " + clean(r.MadeBy) + ", is no longer what it manages"
+		text += ": " + clean(r.Replaces) + ", made by run " + clean(r.MadeBy) + ", replaced"
 	case r.Replaces != "":
-		text += ", replaces what it was: " + clean(r.Replaces)
+		text += ", replaced: " + clean(r.Replaces)
 	case r.MadeBy != "":
 		text += ": no longer declared, made by run " + clean(r.MadeBy)
 	}
