@@ -55,7 +55,10 @@ func (r *Run) Managed(ctx context.Context, list []report.Adoption) (func(report.
 		return nil, err
 	}
 	r.Identify(ctx)
-	owned := r.Owned(history)
+	owned, err := r.Owned(ctx, history)
+	if err != nil {
+		return nil, err
+	}
 	past := owned.Past
 	r.Caller.Owners = owned
 	if r.Spec.Managed, err = r.managed(ctx, history, owned, r.images(list)); err != nil {
@@ -73,9 +76,9 @@ func (r *Run) Managed(ctx context.Context, list []report.Adoption) (func(report.
 		return past(ctx, resource, keeps)
 	}
 	return func(a report.Adoption) error {
-		thing, known := history.Thing(r.Control.Owner(), a.Resource)
-		if !known {
-			return nil
+		thing, err := history.Thing(ctx, r.Control.Owner(), a.Resource)
+		if thing == nil {
+			return err
 		}
 		return &ManagedError{a.Resource, thing}
 	}, nil
@@ -96,7 +99,11 @@ func (r *Run) images(list []report.Adoption) map[string]bool {
 // it is not known what it is: that is not in the way of anything else.
 func (r *Run) managed(ctx context.Context, history *runs.History, owned *runs.Owned, images map[string]bool) (all []taken.Thing, err error) {
 	of := r.Control.Owner()
-	for _, thing := range history.All() {
+	things, err := history.All(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for _, thing := range things {
 		if len(thing.Manifest) == 0 || thing.Deposed || !images[taken.Image(thing.Type)] {
 			continue
 		}

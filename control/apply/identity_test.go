@@ -140,8 +140,10 @@ func TestIdentitiesThatAreSecret(t *testing.T) {
 		require.NoError(t, w.run(t, "a.yaml", false, false, 1<<30))
 		h, err := runs.ReadHistory(context.Background(), w.log, nil)
 		require.NoError(t, err)
-		require.Len(t, h.All(), 1)
-		return h.All()[0], fmt.Sprint(w.touched)
+		all, err := h.All(t.Context())
+		require.NoError(t, err)
+		require.Len(t, all, 1)
+		return all[0], fmt.Sprint(w.touched)
 	}
 	first, _ := apply("pin-1234")
 	again, touched := apply("pin-1234")
@@ -299,7 +301,9 @@ func (w *world) listed(t require.TestingT) (all map[string]int) {
 	h, err := runs.ReadHistory(context.Background(), w.log, nil)
 	require.NoError(t, err)
 	all = map[string]int{}
-	for _, thing := range h.All() {
+	things, err := h.All(context.Background())
+	require.NoError(t, err)
+	for _, thing := range things {
 		if thing.Type == "thing" {
 			all[fmt.Sprintf("thing %s/%s", filepath.Base(thing.Identity.Parts["plug root"]), thing.Identity.Parts["path"])]++
 			continue

@@ -58,7 +58,10 @@ func (r *Run) recallOrphans(ctx context.Context) error {
 		return ErrNoOrphans
 	}
 	slices.SortStableFunc(remove, func(a, b report.Undeclared) int { return b.At.Compare(a.At) })
-	owned := r.Owned(history)
+	owned, err := r.Owned(ctx, history)
+	if err != nil {
+		return err
+	}
 	r.Caller.Past, r.Caller.Owners, r.Caller.Stays = owned.Past, owned, orphans.Stays
 	r.Spec.Orphans, r.Spec.Recalled = remove, true
 	return nil

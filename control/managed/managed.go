@@ -94,7 +94,11 @@ func Of(ctx context.Context, log deploylog.Log, history *runs.History, q Questio
 	sent := declared
 	sent.Sent = true
 	var things []*Thing
-	for _, t := range history.All() {
+	all, err := history.All(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for _, t := range all {
 		if len(t.Manifest) == 0 || q.Manifest != "" && !IsOf(t, q.Manifest, q.Here.Workspace) {
 			continue // what is made in places is of the environment or the pipeline there
 		}
@@ -132,7 +136,7 @@ func standing(ctx context.Context, declared runs.Declarations, t *runs.Thing, kn
 	switch {
 	case declares:
 		one.Standing = Declared
-	case !declared.Gone(t):
+	case !declared.Gone(t.Owner()):
 		one.Standing = Undeclared
 	default:
 		files, sure := declared.Renamed(t)

@@ -111,7 +111,11 @@ func (o *Orphans) Stays(ctx context.Context, u report.Undeclared) error {
 		return err
 	}
 	var t *runs.Thing
-	for _, one := range o.history.Named(u.Name) {
+	named, err := o.history.Named(ctx, u.Name)
+	if err != nil {
+		return err
+	}
+	for _, one := range named {
 		now := undeclared(one)
 		if now.ID == u.ID && now.Run == u.Run && now.Deposed == u.Deposed && now.Identity.Key == u.Identity.Key && now.Owner.Workspace == u.Owner.Workspace && slices.Equal(now.Owner.Files, u.Owner.Files) {
 			t = one
@@ -151,8 +155,12 @@ func (o *Orphans) why(ctx context.Context, declared runs.Declarations, t *Thing)
 	case t.Identity == nil || t.Identity.Key == "":
 		return "", nil
 	}
-	for _, other := range o.history.Others(runs.Owner{}, t.Identity.Key) {
-		if other == t.Thing || other.Deposed {
+	others, err := o.history.Others(ctx, runs.Owner{}, t.Identity.Key)
+	if err != nil {
+		return "", err
+	}
+	for _, other := range others {
+		if other.Deposed || other.Run == t.Run && other.Name == t.Name && other.ID == t.ID {
 			continue
 		}
 		by := declared

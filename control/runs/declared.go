@@ -53,7 +53,7 @@ func (d Declarations) Declares(ctx context.Context, t *Thing) (bool, error) {
 
 // Declared is Declares of any manifest.
 func (d Declarations) Declared(ctx context.Context, t *Thing) (bool, error) {
-	files, here := d.files(t)
+	files, here := d.files(t.Owner())
 	if !here {
 		return d.declaredLast(ctx, t)
 	}
@@ -65,9 +65,9 @@ func (d Declarations) Declared(ctx context.Context, t *Thing) (bool, error) {
 	return false, nil
 }
 
-// Gone reports whether it is known that none of the files of the manifest of a thing is there any more.
-func (d Declarations) Gone(t *Thing) bool {
-	files, here := d.files(t)
+// Gone reports whether it is known that none of the files of a manifest is there any more.
+func (d Declarations) Gone(o Owner) bool {
+	files, here := d.files(o)
 	for _, file := range files {
 		if _, err := os.Stat(file); !errors.Is(err, fs.ErrNotExist) {
 			return false
@@ -76,19 +76,19 @@ func (d Declarations) Gone(t *Thing) bool {
 	return here
 }
 
-// files are those of the manifest of a thing, and whether they are on this machine, if they are there.
-func (d Declarations) files(t *Thing) (files []string, here bool) {
-	workspace := t.Workspace
-	if t.Here(d.Of) && d.missing(workspace) {
+// files are those of a manifest, and whether they are on this machine, if they are there.
+func (d Declarations) files(o Owner) (files []string, here bool) {
+	workspace := o.Workspace
+	if o.here(d.Of) && d.missing(workspace) {
 		workspace = d.Of.Workspace // it was moved
 	}
-	for _, file := range t.Manifest {
+	for _, file := range o.Manifest {
 		if !filepath.IsAbs(file) {
 			file = filepath.Join(workspace, file)
 		}
 		files = append(files, file)
 	}
-	return files, !d.Sent && (workspace == d.Of.Workspace || t.Here(d.Of))
+	return files, !d.Sent && (workspace == d.Of.Workspace || o.here(d.Of))
 }
 
 // missing reports whether a workspace is not there.
@@ -192,7 +192,7 @@ const newestRuns = 10
 // those that are beside it and declare something of the same name and type. sure says that the first one is, as
 // both say that they have the same name.
 func (d Declarations) Renamed(t *Thing) (to []string, sure bool) {
-	files, here := d.files(t)
+	files, here := d.files(t.Owner())
 	if !here {
 		return nil, false
 	}

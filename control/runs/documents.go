@@ -40,7 +40,11 @@ func Documents(ctx context.Context, log deploylog.Log) (map[string]bool, error) 
 	if err != nil {
 		return nil, err
 	}
-	for _, t := range history.All() {
+	things, err := history.All(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for _, t := range things {
 		refer(t.Protected)
 	}
 	outputs, err := ReadOutputs(ctx, log, "run/")

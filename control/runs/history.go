@@ -4,9 +4,12 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"iter"
 	"maps"
 	"slices"
 	"strings"
@@ -79,6 +82,8 @@ type Thing struct {
 	Deposed bool // the resource of the name is another thing by now
 	Legacy  bool // it was recorded by a former version, without its identity
 	Claimed bool // no run made it: a manifest declares it, and it was as configured
+
+	order int64 // in which things were made
 }
 
 // Owner is the manifest whose run made the thing last.
@@ -94,11 +99,26 @@ func (t *Thing) keys() []string {
 	return t.Identity.Keys()
 }
 
+func (m *Making) give(o Owner) {
+	m.ManifestName, m.Manifest, m.Workspace, m.Machine = o.Name, o.Manifest, o.Workspace, o.Machine
+}
+
 func (t *Thing) key() string {
 	if t.Identity == nil {
 		return ""
 	}
 	return t.Identity.Key
+}
+
+// pageID identifies the page that a thing is on: that of its owner, or of its place.
+func (t *Thing) pageID() string { return pageID(t.Owner(), t.Name) }
+
+func pageID(o Owner, name string) string {
+	if o.Name == "" && len(o.Manifest) == 0 {
+		return name[strings.LastIndexByte(name, '@')+1:]
+	}
+	text := sha256.Sum256([]byte(strings.Join(append([]string{o.Name, o.Workspace, o.Machine}, o.Manifest...), "\x00")))
+	return hex.EncodeToString(text[:12])
 }
 
 // Taken refers to a thing of another manifest.
@@ -112,22 +132,40 @@ type Taken struct {
 // declares it, by the name of its resource there, and by what identifies it in the world: one manifest
 // alone has it, which is the one that made or took it last. Runs by versions that record nothing of this
 // are not in it.
+//
+// It reads what it is asked about from an index of the log, where that has one.
 type History struct {
 	mu       sync.Mutex // of who shares it
 	log      deploylog.Log
 	identify func(Making) *report.Identity // of what was recorded without; may be nil
 	placed   bool                          // of one place: whatever it holds is of one owner
 
-	things map[string][]*Thing // by name, in the order in which they were made
-	keys   map[string][]*Thing // by the Key of their Identity
-	ids    map[string]int      // how many things have an id that is said
-	named  map[string]Owner    // who was first to make something whose id is its name
-	moves  map[string]string   // by the former name, of things whose new names the log does not have yet
-	seq    int64               // of the last event that is in it
+	indexed
+	asked   map[string]bool     // what of the index is here
+	pages   map[string]*page    // by pageID
+	same    map[string][]*page  // by sameFiles, and by the name of the manifest
+	things  map[string][]*Thing // by name, in the order in which they were made
+	keys    map[string][]*Thing // by the Key of their Identity
+	ids     map[string]int      // how many things have an id that is said
+	first   lazy[Owner]         // who was first to make something whose id is its name
+	moves   map[string]string   // by the former name, of things whose new names the log does not have yet
+	moving  Owner               // whose these are
+	seq     int64               // of the last event that is in it
+	order   int64               // of the next thing
+	changed map[string]bool     // pages that are other than in the index
+	dropped func(*Thing)        // is told what is removed; may be nil
 }
 
 func newHistory(log deploylog.Log) *History {
-	return &History{log: log, things: map[string][]*Thing{}, keys: map[string][]*Thing{}, ids: map[string]int{}, named: map[string]Owner{}}
+	h := &History{log: log}
+	h.clear()
+	return h
+}
+
+func (h *History) clear() {
+	h.asked, h.pages, h.same, h.changed, h.ids = map[string]bool{}, map[string]*page{}, map[string][]*page{}, map[string]bool{}, map[string]int{}
+	h.things, h.keys, h.first = map[string][]*Thing{}, map[string][]*Thing{}, newLazy[Owner](underFirst)
+	h.seq, h.order = h.base, h.base<<16+1<<15
 }
 
 // historyEvents are the names of the events that a History is made of.
@@ -139,11 +177,34 @@ var historyEvents = []string{
 // manifest: these remove it themselves (ReadPlace). identify finds out the identities of what was recorded
 // without them, by former versions; it may be nil.
 func ReadHistory(ctx context.Context, log deploylog.Log, identify func(Making) *report.Identity) (*History, error) {
+	index, err := indexOf(ctx, log)
+	if err != nil {
+		return nil, fmt.Errorf("reading what runs have made: %w", err)
+	}
+	return readHistory(ctx, log, index, identify)
+}
+
+func readHistory(ctx context.Context, log deploylog.Log, index deploylog.Index, identify func(Making) *report.Identity) (*History, error) {
+	h := newHistory(log)
+	h.identify = identify
+	if h.index = index; index == nil {
+		return h, h.readAll(ctx)
+	}
+	return h, h.sure(ctx, func() error {
+		if err := h.again(ctx); err != nil {
+			return err
+		}
+		return h.start(ctx)
+	})
+}
+
+// readAll reads all of the log.
+func (h *History) readAll(ctx context.Context) error {
 	var events []deploylog.Event
 	for _, name := range historyEvents {
-		for e, err := range log.Read(ctx, deploylog.Filter{Name: name}) {
+		for e, err := range h.log.Read(ctx, deploylog.Filter{Name: name}) {
 			if err != nil {
-				return nil, fmt.Errorf("reading what runs have made: %w", err)
+				return fmt.Errorf("reading what runs have made: %w", err)
 			}
 			if name != string(report.ActionStarted) || makes(e) {
 				events = append(events, e)
@@ -151,14 +212,31 @@ func ReadHistory(ctx context.Context, log deploylog.Log, identify func(Making) *
 		}
 	}
 	slices.SortFunc(events, func(a, b deploylog.Event) int { return cmp.Compare(a.Seq, b.Seq) })
-	h := newHistory(log)
-	h.identify = identify
 	for _, e := range events {
 		if err := h.fold(ctx, e); err != nil {
-			return nil, err
+			return err
 		}
 	}
-	return h, nil
+	return nil
+}
+
+// start begins with what the index says, if there is one.
+func (h *History) start(ctx context.Context) error {
+	h.clear()
+	if h.index == nil {
+		if err := h.readAll(ctx); err != nil {
+			return err
+		}
+	}
+	if err := h.update(ctx); err != nil {
+		return err
+	}
+	return h.move(ctx, h.moving, h.moves)
+}
+
+// sure does something for which the index may be read.
+func (h *History) sure(ctx context.Context, do func() error) error {
+	return h.indexed.sure(ctx, func() error { return h.start(ctx) }, do)
 }
 
 // makes reports whether an event may say what a run makes.
@@ -168,10 +246,12 @@ func makes(e deploylog.Event) bool { return bytes.Contains(e.Data, []byte(`"made
 func (h *History) follow(ctx context.Context, e deploylog.Event) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if e.Seq <= h.seq {
-		return nil
-	}
-	return h.foldNew(ctx, e)
+	return h.sure(ctx, func() error {
+		if e.Seq <= h.seq {
+			return nil
+		}
+		return h.foldNew(ctx, e)
+	})
 }
 
 // foldNew takes in any event of the log.
@@ -187,6 +267,10 @@ func (h *History) foldNew(ctx context.Context, e deploylog.Event) error {
 
 // Update reads what the log says since.
 func (h *History) Update(ctx context.Context) error {
+	return h.sure(ctx, func() error { return h.update(ctx) })
+}
+
+func (h *History) update(ctx context.Context) error {
 	for e, err := range h.log.Read(ctx, deploylog.Filter{After: h.seq}) {
 		if err != nil {
 			return fmt.Errorf("reading what runs have made: %w", err)
@@ -234,58 +318,107 @@ func (h *History) fold(ctx context.Context, e deploylog.Event) error {
 
 // foldOf folds an event of a resource.
 func (h *History) foldOf(ctx context.Context, resource string, e deploylog.Event) error {
-	h.seq = e.Seq
+	h.seq, h.order = e.Seq, e.Seq<<16
 	p := DataOf(e)
 	switch {
 	case e.Name == string(report.ResourceDestroyed), e.Name == EventResourceForgotten:
 		return h.foldGone(ctx, resource, e, p)
 	case e.Name == EventResourceMoved:
-		h.foldMoved(resource, p)
+		return h.foldMoved(ctx, resource, p)
 	case e.Name == EventResourceClaimed && p.Of != nil:
+		if err := h.findSame(ctx, *p.Of, resource); err != nil {
+			return err
+		}
 		h.drop(func(t *Thing) bool { return t.Claimed && t.Owner().same(*p.Of) }, resource)
-		h.add(&Thing{
-			Making: Making{ManifestName: p.Of.Name, Manifest: p.Of.Manifest, Workspace: p.Of.Workspace, Machine: p.Of.Machine, Identity: &report.Identity{Key: p.Key, Also: p.Also}},
-			Name:   resource, Run: e.Deployment, At: e.CreatedAt, Claimed: true,
-		})
+		t := &Thing{Making: Making{Identity: &report.Identity{Key: p.Key, Also: p.Also}}, Name: resource, Run: e.Deployment, At: e.CreatedAt, Claimed: true}
+		t.give(*p.Of)
+		h.add(t)
 	case p.Made != nil:
-		h.foldMade(resource, e, p)
+		return h.foldMade(ctx, resource, e, p)
 	}
 	return nil
 }
 
 // foldMade takes in that a run made something, or that a manifest has it from now on.
-func (h *History) foldMade(resource string, e deploylog.Event, p Data) {
-	recorded := p.Made.Identity != nil
+func (h *History) foldMade(ctx context.Context, resource string, e deploylog.Event, p Data) error {
 	t := &Thing{Making: *p.Made, Name: resource, ID: p.ID, Run: e.Deployment, At: e.CreatedAt}
-	if t.Legacy = !recorded && !h.placed; t.Legacy && h.identify != nil {
+	if t.Legacy = t.Identity == nil && len(t.Manifest) > 0 && !h.placed; t.Legacy && h.identify != nil {
 		t.Identity = h.identify(t.Making)
 	}
 	owner := t.Owner()
+	if err := h.findSame(ctx, owner, resource); err != nil {
+		return err
+	}
+	if err := h.dropOthers(ctx, t, p); err != nil {
+		return err
+	}
+	for _, was := range h.madeBefore(resource, owner) {
+		switch {
+		case was.Claimed || t.replaces(was):
+			h.remove(was)
+		case !was.Deposed:
+			was.Deposed, h.changed[was.pageID()] = true, true
+		}
+	}
+	if t.ID == "" {
+		first, err := h.first.get(ctx, &h.indexed, resource)
+		if err != nil {
+			return err
+		}
+		if first == nil {
+			h.first.set(resource, &owner)
+		}
+	}
+	h.add(t)
+	return nil
+}
+
+// dropOthers has no other manifest have what a run made of this one.
+func (h *History) dropOthers(ctx context.Context, t *Thing, p Data) error {
+	owner := t.Owner()
 	if p.Took != nil {
+		if err := h.findSame(ctx, p.Took.Of, p.Took.Name); err != nil {
+			return err
+		}
 		h.drop(func(was *Thing) bool { return was.ID == p.Took.ID && h.of(was, p.Took.Of) }, p.Took.Name)
 	} else if p.From != "" { // a former version had it taken over by its name
-		h.drop(func(was *Thing) bool { return was.Run == p.From && !h.of(was, owner) }, resource)
+		if err := h.findNamed(ctx, t.Name); err != nil {
+			return err
+		}
+		h.drop(func(was *Thing) bool { return was.Run == p.From && !h.of(was, owner) }, t.Name)
 	}
 	for _, key := range t.keys() {
+		if err := h.find(ctx, underKey+key+"\x00", nil); err != nil {
+			return err
+		}
 		for _, was := range slices.Clone(h.keys[key]) {
 			if !h.of(was, owner) {
 				h.lose(was, *t.Identity)
 			}
 		}
 	}
-	for _, was := range slices.Clone(h.things[resource]) {
-		switch {
-		case !h.of(was, owner):
-		case was.Claimed || t.replaces(was):
-			h.remove(was)
-		default:
-			was.Deposed = true
+	return nil
+}
+
+// madeBefore are the things of a name that an owner has, by what was recorded, in the order in which they were made.
+func (h *History) madeBefore(name string, o Owner) (list []*Thing) {
+	named := h.things[name]
+	if h.placed || len(named) <= 16 || len(o.Manifest) == 0 {
+		return slices.DeleteFunc(slices.Clone(named), func(t *Thing) bool { return !h.of(t, o) })
+	}
+	pages := h.same[sameFiles(o)] // many manifests may have the name
+	if o.Name != "" {
+		pages = slices.Concat(pages, h.same[o.Name])
+	}
+	seen := map[*page]bool{}
+	for _, p := range pages {
+		if !seen[p] {
+			list = append(list, slices.DeleteFunc(slices.Clone(p.things), func(t *Thing) bool { return t.Name != name || !h.of(t, o) })...)
 		}
+		seen[p] = true
 	}
-	if _, known := h.named[resource]; !known && t.ID == "" {
-		h.named[resource] = owner
-	}
-	h.add(t)
+	slices.SortFunc(list, func(a, b *Thing) int { return cmp.Compare(a.order, b.order) })
+	return list
 }
 
 // lose takes in that what a thing was is another manifest's. Of a resource that manages several the rest stays.
@@ -311,13 +444,18 @@ func (h *History) of(t *Thing, o Owner) bool { return h.placed || t.Owner().same
 
 // foldGone takes in that something is gone, or nobody's.
 func (h *History) foldGone(ctx context.Context, resource string, e deploylog.Event, p Data) error {
-	list := h.things[resource]
 	if p.Took != nil {
+		if err := h.findSame(ctx, p.Took.Of, p.Took.Name); err != nil {
+			return err
+		}
 		h.drop(func(t *Thing) bool { return t.Owner().same(p.Took.Of) && t.ID == p.Took.ID }, p.Took.Name)
 		return nil
 	}
 	if p.Of != nil {
-		gone := slices.DeleteFunc(slices.Clone(list), func(t *Thing) bool { return !t.Owner().same(*p.Of) || t.ID != p.ID })
+		if err := h.findSame(ctx, *p.Of, resource); err != nil {
+			return err
+		}
+		gone := slices.DeleteFunc(h.madeBefore(resource, *p.Of), func(t *Thing) bool { return t.ID != p.ID })
 		for _, t := range gone {
 			if len(gone) == 1 || p.Key == "" || t.key() == p.Key {
 				h.remove(t)
@@ -325,6 +463,10 @@ func (h *History) foldGone(ctx context.Context, resource string, e deploylog.Eve
 		}
 		return nil
 	}
+	if err := h.findNamed(ctx, resource); err != nil {
+		return err
+	}
+	list := h.things[resource]
 	if e.Name == string(report.ResourceDestroyed) && len(list) > 1 && !h.placed {
 		files, err := h.filesOf(ctx, e.Deployment)
 		if err != nil {
@@ -354,10 +496,19 @@ func (h *History) filesOf(ctx context.Context, run string) (files []string, err 
 }
 
 // foldMoved takes in that something has another name, or is another manifest's.
-func (h *History) foldMoved(resource string, p Data) {
+func (h *History) foldMoved(ctx context.Context, resource string, p Data) error {
 	from, to := p.Of, p.Of
 	if p.Took != nil {
 		from = &p.Took.Of
+	}
+	err := error(nil)
+	if from != nil {
+		err = errors.Join(h.findSame(ctx, *from, p.From), h.findSame(ctx, *to, resource))
+	} else {
+		err = errors.Join(h.findNamed(ctx, p.From), h.findNamed(ctx, resource))
+	}
+	if err != nil {
+		return err
 	}
 	for _, t := range slices.Clone(h.things[p.From]) {
 		if t.Deposed || from != nil && !t.Owner().same(*from) {
@@ -369,31 +520,62 @@ func (h *History) foldMoved(resource string, p Data) {
 		}
 		t.Name = resource
 		if to != nil {
-			t.ManifestName, t.Manifest, t.Workspace, t.Machine = to.Name, to.Manifest, to.Workspace, to.Machine
+			t.give(*to)
 		}
 		h.add(t)
 	}
+	return nil
 }
 
+// add has a thing be there, which was made last.
 func (h *History) add(t *Thing) {
-	h.things[t.Name] = append(h.things[t.Name], t)
+	id := t.pageID()
+	owner := t.Owner()
+	if len(owner.Manifest) == 0 && owner.Name == "" {
+		owner = Owner{} // what is there is of a place
+	}
+	t.order = h.order
+	h.order++
+	h.put(h.page(id, owner), t)
+	h.changed[id] = true
+}
+
+// put has a thing be on a page.
+func (h *History) put(p *page, t *Thing) {
+	p.things = append(p.things, t)
+	h.things[t.Name] = inOrder(h.things[t.Name], t)
 	h.ids[t.ID]++
 	for _, key := range t.keys() {
-		h.keys[key] = append(h.keys[key], t)
+		h.keys[key] = inOrder(h.keys[key], t)
 	}
 }
 
+// inOrder adds a thing to a list.
+func inOrder(list []*Thing, t *Thing) []*Thing {
+	at := len(list)
+	for at > 0 && list[at-1].order > t.order {
+		at--
+	}
+	return slices.Insert(list, at, t)
+}
+
 func (h *History) remove(t *Thing) {
+	id := t.pageID()
 	from := func(by map[string][]*Thing, name string) {
 		list := slices.DeleteFunc(slices.Clone(by[name]), func(other *Thing) bool { return other == t })
 		if by[name] = list; len(list) == 0 {
 			delete(by, name)
 		}
 	}
+	p := h.pages[id]
+	p.things = slices.DeleteFunc(slices.Clone(p.things), func(other *Thing) bool { return other == t })
 	from(h.things, t.Name)
 	h.ids[t.ID]--
 	for _, key := range t.keys() {
 		from(h.keys, key)
+	}
+	if h.changed[id] = true; h.dropped != nil {
+		h.dropped(t)
 	}
 }
 
@@ -406,16 +588,11 @@ func (h *History) drop(which func(*Thing) bool, name string) {
 	}
 }
 
-// Names are those of all things that runs made, sorted.
-func (h *History) Names() (names []string) {
-	for _, t := range h.All() {
-		names = append(names, t.Name)
-	}
-	return slices.Compact(names)
-}
-
 // All is everything that runs have made and that is there, by name.
-func (h *History) All() (all []*Thing) {
+func (h *History) All(ctx context.Context) (all []*Thing, err error) {
+	if err := h.sure(ctx, func() error { return h.findAll(ctx) }); err != nil {
+		return nil, err
+	}
 	for _, name := range slices.Sorted(maps.Keys(h.things)) {
 		for _, t := range h.things[name] {
 			if !t.Claimed {
@@ -423,78 +600,184 @@ func (h *History) All() (all []*Thing) {
 			}
 		}
 	}
-	return all
+	return all, nil
 }
 
 // Named are the things of a name, of whichever manifest.
-func (h *History) Named(name string) []*Thing { return h.things[name] }
+func (h *History) Named(ctx context.Context, name string) ([]*Thing, error) {
+	err := h.sure(ctx, func() error { return h.findNamed(ctx, name) })
+	return h.things[name], err
+}
 
-// Thing is what was made under a name of a manifest, and is what it is now.
-func (h *History) Thing(of Owner, name string) (*Thing, bool) {
-	list := h.things[name]
-	for _, t := range slices.Backward(list) {
-		if !t.Deposed && !t.Claimed && (h.placed || t.Of(of)) {
-			return t, true
+// keyless are the things of a name without a Key that are, or may be, like something.
+func (h *History) keyless(ctx context.Context, name, like string) ([]*Thing, error) {
+	err := h.sure(ctx, func() error {
+		err := h.find(ctx, underKeyless+name+"\x00"+like+"\x00", nil)
+		if err == nil {
+			err = h.find(ctx, underKeyless+name+"\x00protected\x00", nil)
+		}
+		return err
+	})
+	return slices.DeleteFunc(slices.Clone(h.things[name]), func(t *Thing) bool { return t.key() != "" }), err
+}
+
+// Former yields the things that former versions recorded, by name.
+func (h *History) Former() iter.Seq2[string, []*Thing] {
+	return func(yield func(string, []*Thing) bool) {
+		for _, name := range slices.Sorted(maps.Keys(h.things)) { // no index has one
+			things := slices.DeleteFunc(slices.Clone(h.things[name]), func(t *Thing) bool { return !t.Legacy || t.Claimed })
+			if len(things) > 0 && !yield(name, things) {
+				return
+			}
 		}
 	}
-	return nil, false
+}
+
+// Thing is what was made under a name of a manifest, and is what it is now; nil is that there is nothing.
+func (h *History) Thing(ctx context.Context, of Owner, name string) (*Thing, error) {
+	if !h.placed {
+		if err := h.sure(ctx, func() error { return h.findOwn(ctx, of) }); err != nil {
+			return nil, err
+		}
+	}
+	return h.thing(of, name), nil
+}
+
+func (h *History) thing(of Owner, name string) *Thing {
+	for _, t := range slices.Backward(h.things[name]) {
+		if !t.Deposed && !t.Claimed && (h.placed || t.Of(of)) {
+			return t
+		}
+	}
+	return nil
+}
+
+// WithKey are the things of a key, in the order in which they were made.
+func (h *History) WithKey(ctx context.Context, key string) ([]*Thing, error) {
+	err := h.sure(ctx, func() error { return h.find(ctx, underKey+key+"\x00", nil) })
+	return h.keys[key], err
 }
 
 // Others are the things of other manifests that are of a key, the newest first.
-func (h *History) Others(of Owner, key string) (others []*Thing) {
+func (h *History) Others(ctx context.Context, of Owner, key string) (others []*Thing, err error) {
 	if key == "" {
-		return nil
+		return nil, nil
 	}
-	for _, t := range slices.Backward(h.keys[key]) {
+	list, err := h.WithKey(ctx, key)
+	for _, t := range slices.Backward(list) {
 		if !t.Of(of) {
 			others = append(others, t)
 		}
 	}
-	return others
+	return others, err
+}
+
+// Owners are the manifests of a workspace of which something is there.
+func (h *History) Owners(ctx context.Context, workspace string) (owners []Owner, err error) {
+	var found map[string]Owner
+	err = h.sure(ctx, func() error {
+		found = map[string]Owner{}
+		docs, err := h.under(ctx, underOwner+workspace+"\x00")
+		for key, text := range docs {
+			var owner Owner
+			if err := json.Unmarshal(text, &owner); err != nil {
+				return indexError{fmt.Errorf("reading %q of the index of runs: %w", key, err)}
+			}
+			found[key[strings.LastIndexByte(key, 0)+1:]] = owner
+		}
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	for id, p := range h.pages {
+		if delete(found, id); len(p.things) > 0 && p.owner.Workspace == workspace && (p.owner.Name != "" || len(p.owner.Manifest) > 0) {
+			found[id] = p.owner
+		}
+	}
+	for _, id := range slices.Sorted(maps.Keys(found)) {
+		owners = append(owners, found[id])
+	}
+	return owners, nil
+}
+
+// OfOwner is everything that is recorded to be of just this owner, by name.
+func (h *History) OfOwner(ctx context.Context, o Owner) (all []*Thing, err error) {
+	id := pageID(o, "")
+	if err := h.sure(ctx, func() error { return h.load(ctx, []string{id}) }); err != nil || h.pages[id] == nil {
+		return nil, err
+	}
+	all = slices.DeleteFunc(slices.Clone(h.pages[id].things), func(t *Thing) bool { return t.Claimed })
+	slices.SortStableFunc(all, func(a, b *Thing) int { return strings.Compare(a.Name, b.Name) })
+	return all, nil
 }
 
 // Called reports whether a thing of a manifest may have the name of its resource as its id: nothing else has that.
-func (h *History) Called(of Owner, name string) bool {
-	if h.ids[name] > 0 || slices.ContainsFunc(h.things[name], func(t *Thing) bool { return t.ID == "" && !t.Claimed && !t.Of(of) }) {
-		return false
+func (h *History) Called(ctx context.Context, of Owner, name string) (bool, error) {
+	var first *Owner
+	err := h.sure(ctx, func() (err error) {
+		if err := h.find(ctx, underID+name+"\x00", nil); err != nil {
+			return err
+		}
+		if err := h.find(ctx, underCalled+name+"\x00", nil); err != nil {
+			return err
+		}
+		first, err = h.first.get(ctx, &h.indexed, name)
+		return err
+	})
+	if err != nil || h.ids[name] > 0 || slices.ContainsFunc(h.things[name], func(t *Thing) bool { return t.ID == "" && !t.Claimed && !t.Of(of) }) {
+		return false, err
 	}
-	first, known := h.named[name]
-	return !known || Thing{Making: Making{ManifestName: first.Name, Manifest: first.Manifest, Workspace: first.Workspace, Machine: first.Machine}}.Of(of)
+	return first == nil || first.Is(of), nil
 }
 
 // Moves are the names that things of a manifest get, by those that they had: to is the new name of
 // an old one. What has been made under the new name by now stays what it is.
-func (h *History) Moves(of Owner, to func(string) string) map[string]string {
+func (h *History) Moves(ctx context.Context, of Owner, to func(string) string) (map[string]string, error) {
 	moves := map[string]string{}
 	if to == nil {
-		return moves
+		return moves, nil
 	}
-	for _, name := range h.Names() {
+	if err := h.sure(ctx, func() error { return h.findOwn(ctx, of) }); err != nil {
+		return nil, err
+	}
+	for name := range h.things {
 		now := to(name)
-		if now == name {
-			continue
-		}
-		_, mine := h.Thing(of, name)
-		if _, taken := h.Thing(of, now); mine && !taken {
+		if now != name && h.thing(of, name) != nil && h.thing(of, now) == nil {
 			moves[name] = now
 		}
 	}
-	return moves
+	return moves, nil
 }
 
 // Move gives things of a manifest other names, which the log does not have yet.
-func (h *History) Move(of Owner, moves map[string]string) {
+func (h *History) Move(ctx context.Context, of Owner, moves map[string]string) error {
+	if len(moves) == 0 {
+		return nil
+	}
+	if h.moves == nil {
+		h.moves = map[string]string{}
+	}
+	maps.Copy(h.moves, moves)
+	h.moving = of
+	return h.sure(ctx, func() error { return h.move(ctx, of, moves) })
+}
+
+func (h *History) move(ctx context.Context, of Owner, moves map[string]string) error {
+	if len(moves) == 0 {
+		return nil
+	}
+	if err := h.findOwn(ctx, of); err != nil {
+		return err
+	}
 	for _, from := range slices.Sorted(maps.Keys(moves)) {
-		if t, ok := h.Thing(of, from); ok {
-			if h.moves == nil {
-				h.moves = map[string]string{}
-			}
-			h.moves[from] = moves[from]
+		if t := h.thing(of, from); t != nil && h.thing(of, moves[from]) == nil {
 			h.remove(t)
 			t.Name = moves[from]
 			h.add(t)
 		}
 	}
+	return nil
 }
 
 // Undeclared is a thing without what it takes to remove it.
@@ -508,13 +791,20 @@ func (t *Thing) Undeclared() report.Undeclared {
 
 // Undeclared is what runs of a manifest made and it no longer declares, with what its resources were before
 // they came to be another thing, without what it takes to remove it.
-func (h *History) Undeclared(of Owner, declared func(string) bool) (all []report.Undeclared) {
-	for _, t := range h.All() {
-		if (h.placed || t.Of(of)) && (t.Deposed || !declared(t.Name)) {
-			all = append(all, t.Undeclared())
+func (h *History) Undeclared(ctx context.Context, of Owner, declared func(string) bool) (all []report.Undeclared, err error) {
+	if !h.placed {
+		if err := h.sure(ctx, func() error { return h.findOwn(ctx, of) }); err != nil {
+			return nil, err
 		}
 	}
-	return all
+	for _, name := range slices.Sorted(maps.Keys(h.things)) {
+		for _, t := range h.things[name] {
+			if !t.Claimed && (h.placed || t.Of(of)) && (t.Deposed || !declared(t.Name)) {
+				all = append(all, t.Undeclared())
+			}
+		}
+	}
+	return all, nil
 }
 
 // Open is all that is known of what was made.
@@ -543,167 +833,4 @@ func (m Making) Open(store *protected.Store) (report.Made, error) {
 		return out, fmt.Errorf("reading its configuration: %w", err)
 	}
 	return out, nil
-}
-
-// made puts what a run makes into the form of the log.
-func (r *Run) made(m *report.Made) (*Making, error) {
-	config, err := json.Marshal(m.Config)
-	if err != nil {
-		return nil, fmt.Errorf("encoding its configuration: %w", err)
-	}
-	out := &Making{
-		ManifestName: r.o.ManifestName, Manifest: r.o.Manifest, Workspace: r.o.Workspace, Machine: r.o.Machine,
-		Type: m.Type, ImageID: m.ImageID, ImageDigest: m.ImageDigest, DependsOn: m.DependsOn,
-		TimeoutMS: m.Timeout.Milliseconds(), PreventDestroy: m.PreventDestroy, File: m.Declared.File, Line: m.Declared.Line, Column: m.Declared.Column,
-	}
-	if r.o.Place == "" {
-		out.Identity = &m.Identity
-	}
-	for _, p := range m.Plugs {
-		out.Plugs = append(out.Plugs, madePlug(p))
-	}
-	if len(m.Secrets) == 0 && len(config) <= maxInline {
-		out.Config = config
-		return out, nil
-	}
-	if r.o.Protected == nil {
-		return nil, errors.New("there is no place for what is secret in it")
-	}
-	ref, err := r.o.Protected.Put(secretConfig{config, m.Secrets})
-	out.Protected = &ref
-	return out, err
-}
-
-// recordMade appends an event that says what is made, and removes the protected document of what was made
-// before, unless that is still to be removed. Whoever dies in between leaves a document to which nothing refers.
-func (r *Run) recordMade(ctx context.Context, e deploylog.Event, p Data, m *report.Made) (err error) {
-	_, resource, _ := parts(e.Target)
-	if p.Made, err = r.made(m); err != nil {
-		return fmt.Errorf("recording what is made of %s: %w", resource, err)
-	}
-	names := []string{resource}
-	if p.Took != nil {
-		names = append(names, p.Took.Name)
-	}
-	return r.changing(ctx, names, func() error { return appendEvent(ctx, r.o.Log, e, p) })
-}
-
-// changing appends an event that changes what is made under some names, and removes the protected documents of
-// what is gone then.
-func (r *Run) changing(ctx context.Context, names []string, appends func() error) error {
-	r.history.mu.Lock()
-	defer r.history.mu.Unlock()
-	if err := r.history.Update(ctx); err != nil {
-		return err
-	}
-	var before []*Thing
-	for _, name := range names {
-		before = append(before, r.history.things[name]...)
-	}
-	if err := appends(); err != nil {
-		return err
-	}
-	if err := r.history.Update(ctx); err != nil {
-		return err
-	}
-	for _, t := range before {
-		if t.Protected != nil && r.o.Protected != nil && !slices.Contains(r.history.things[t.Name], t) {
-			_ = r.o.Protected.Remove(*t.Protected) // at worst it is removed with what nothing refers to
-		}
-	}
-	return nil
-}
-
-// own records of something that is as configured that it is of this manifest from now on: what another one had
-// and declares no longer, and what no run made. What is recorded already changes where prevent_destroy does.
-func (r *Run) own(ctx context.Context, e report.Event, p Data) error {
-	m := e.Made()
-	r.history.mu.Lock()
-	err := r.history.Update(ctx)
-	t, known := r.history.Thing(r.o.Owner(), e.Resource)
-	claimed := slices.ContainsFunc(r.history.keys[m.Identity.Key], func(other *Thing) bool { return other.Of(r.o.Owner()) })
-	r.history.mu.Unlock()
-	switch {
-	case err != nil:
-		return err
-	case e.Took != nil:
-		p.From = e.Took.Run
-	case known && t.Type == m.Type && t.ID == e.ID && r.outdated(t, m):
-		p.From = t.Run
-	case m.Identity.Key != "" && !claimed && (!known || t.ID != e.ID):
-		owner := r.o.Owner()
-		return appendEvent(ctx, r.o.Log, deploylog.Event{
-			Deployment: r.o.ID, Target: resourceTarget(e.Resource), Revision: r.o.Revision, Name: EventResourceClaimed, Attempt: 1,
-		}, Data{Of: &owner, Key: m.Identity.Key, Also: m.Identity.Also})
-	default:
-		return nil
-	}
-	return r.recordMade(ctx, deploylog.Event{
-		Deployment: r.o.ID, Target: resourceTarget(e.Resource), Revision: r.o.Revision, Name: string(report.ResourceAdopted), Attempt: 1,
-	}, Data{ID: p.ID, Took: p.Took, From: p.From}, m)
-}
-
-// outdated reports whether what is recorded of a thing is to be recorded anew, though nothing is done to it.
-func (r *Run) outdated(t *Thing, m *report.Made) bool {
-	renamed := t.ManifestName != r.o.ManifestName || !slices.Equal(t.Manifest, r.o.Manifest)
-	return t.Legacy || renamed || t.PreventDestroy != m.PreventDestroy || m.Identity.Key != "" && !slices.Equal(t.keys(), m.Identity.Keys())
-}
-
-// madeBefore is the run that made what is known by a name, for this manifest or another one; ""
-// where none did.
-func (r *Run) madeBefore(e report.Event) string {
-	r.history.mu.Lock()
-	defer r.history.mu.Unlock()
-	if e.Took != nil {
-		return e.Took.Run
-	}
-	if t, known := r.history.Thing(r.o.Owner(), e.Resource); known {
-		return t.Run
-	}
-	return ""
-}
-
-// recordMoves records the names that things of the manifest have from now on, with what is kept of them.
-func (r *Run) recordMoves(ctx context.Context) error {
-	owner := r.o.Owner()
-	r.history.mu.Lock()
-	r.history.Move(owner, r.history.Moves(owner, r.o.Moved))
-	moves, ids := r.history.moves, map[string]string{}
-	r.history.moves = nil
-	for _, name := range moves {
-		if t, ok := r.history.Thing(owner, name); ok {
-			ids[name] = t.ID
-		}
-	}
-	r.history.mu.Unlock() // what is kept is read by way of what keeps it up to date
-	for _, from := range slices.Sorted(maps.Keys(moves)) {
-		err := appendEvent(ctx, r.o.Log, deploylog.Event{
-			Deployment: r.o.ID, Target: resourceTarget(moves[from]), Revision: r.o.Revision, Name: EventResourceMoved, Attempt: 1,
-		}, Data{From: from, Of: &owner, ID: ids[moves[from]]})
-		if err == nil && ids[moves[from]] == "" { // else it is kept by its id
-			err = r.moveKept(ctx, from, moves[from])
-		}
-		if err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// attemptMoved is that of what is kept under another name: types keep more in the same run.
-const attemptMoved = 1 << 20
-
-// moveKept has what is kept of a resource, which has its name as its id, kept under another name. The document
-// stays the same.
-func (r *Run) moveKept(ctx context.Context, from, to string) error {
-	kept, err := r.o.memory().lastKept(ctx, from, "")
-	if err != nil || kept.None() {
-		return err
-	}
-	for name, now := range map[string]*Kept{to: &kept, from: {}} {
-		err = errors.Join(err, appendEvent(ctx, r.o.Log, deploylog.Event{
-			Deployment: r.o.ID, Target: resourceTarget(name), Revision: r.o.Revision, Name: string(report.ResourceKept), Attempt: attemptMoved,
-		}, Data{Kept: now}))
-	}
-	return err
 }

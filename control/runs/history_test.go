@@ -113,7 +113,7 @@ func TestWhatIsSecretOrLargeIsKeptApart(t *testing.T) {
 	}
 	h := m.history(t)
 	for name, want := range map[string]*report.Made{"secret": secret, "large": large, "plain": thing("p")} {
-		got, _ := h.Thing(m.owner("a.yaml"), name)
+		got := must.Get(h.Thing(t.Context(), m.owner("a.yaml"), name))(t)
 		made, err := got.Open(m.store)
 		assert.True(t, err == nil && made.Config["path"] == want.Config["path"] && len(made.Secrets) == len(want.Secrets) &&
 			made.Plugs[0].Path == "/srv" && made.DependsOn[0] == "disk", "%s: %+v, %v", name, made, err)
@@ -128,7 +128,7 @@ func TestWhoseAThingIs(t *testing.T) {
 	m.run(t, "a.yaml", nil, "", makes("x", thing("x")), finds("theirs", thing("t")))
 	m.run(t, "a.yaml", nil, "host", makes("placed", thing("p")))
 	of := func(manifest string) string {
-		return named(m.history(t).Undeclared(m.owner(manifest), none))
+		return named(must.Get(m.history(t).Undeclared(t.Context(), m.owner(manifest), none))(t))
 	}
 	assert.Equal(t, "x", of("a.yaml"))
 	assert.Empty(t, of("b.yaml"))
@@ -142,9 +142,9 @@ func TestWhoseAThingIs(t *testing.T) {
 	assert.Equal(t, "x", of("b.yaml"))
 	assert.NotContains(t, of("a.yaml"), "x")
 	// A workspace that is elsewhere is another one, until it is gone from there.
-	assert.Empty(t, named(m.history(t).Undeclared(runs.Owner{Manifest: []string{"b.yaml"}, Workspace: "/elsewhere"}, none)), "another workspace")
+	assert.Empty(t, named(must.Get(m.history(t).Undeclared(t.Context(), runs.Owner{Manifest: []string{"b.yaml"}, Workspace: "/elsewhere"}, none))(t)), "another workspace")
 	require.NoError(t, os.RemoveAll(m.dir))
-	got := named(m.history(t).Undeclared(runs.Owner{Manifest: []string{"b.yaml"}, Workspace: "/elsewhere"}, none))
+	got := named(must.Get(m.history(t).Undeclared(t.Context(), runs.Owner{Manifest: []string{"b.yaml"}, Workspace: "/elsewhere"}, none))(t))
 	assert.Equal(t, "x", got, "the workspace that was moved")
 }
 
@@ -167,7 +167,7 @@ func TestHistoriesAreThoseOfANaiveModel(t *testing.T) { //nolint:gocyclo // the 
 					left = append(left, name)
 				}
 			}
-			got := named(m.history(rt).Undeclared(m.owner(manifest), declared))
+			got := named(must.Get(m.history(rt).Undeclared(t.Context(), m.owner(manifest), declared))(rt))
 			require.Equal(rt, strings.Join(left, " "), got, "of %s, which declares %q, there is %q, want %q", manifest, declares, got, left)
 			var events []report.Event
 			var moved func(string) string
@@ -241,19 +241,20 @@ func TestWhatIsMadeOfInstancesInAPlaceIsKnown(t *testing.T) {
 	asked := []string{"page[a@b]", "page[s]", "plain", "page[c]", "page[d]"}
 	h, err := runs.ReadPlace(t.Context(), m.log, "host@1:task", asked)
 	require.NoError(t, err)
-	require.Equal(t, "page[a@b] page[s]", names(h.All()))
+	require.Equal(t, "page[a@b] page[s]", names(must.Get(h.All(t.Context()))(t)))
 	for name, path := range map[string]string{"page[a@b]": "one", "page[s]": "open-sesame"} {
-		got, _ := h.Thing(runs.Owner{}, name)
+		got := must.Get(h.Thing(t.Context(), runs.Owner{}, name))(t)
 		made := must.Get(got.Open(m.store))(t)
 		assert.True(t, made.Config["path"] == path, "%s: %+v", name, made)
 	}
 	needed, err := runs.Documents(t.Context(), m.log)
 	require.NoError(t, err)
 	assert.Len(t, needed, 1)
-	assert.Equal(t, "page[d]", named(m.history(t).Undeclared(m.owner("a.yaml"), none)), "of the manifest")
+	assert.Equal(t, "page[d]", named(must.Get(m.history(t).Undeclared(t.Context(), m.owner("a.yaml"), none))(t)), "of the manifest")
 	m.run(t, "a.yaml", nil, "host@1:task", report.Event{Kind: report.ResourceDestroyed, Resource: "page[s]", Status: report.Absent})
 	h, err = runs.ReadPlace(t.Context(), m.log, "host@1:task", asked)
-	assert.True(t, err == nil && names(h.All()) == "page[a@b]", "then it knows %v, %v", h.All(), err)
+	require.NoError(t, err)
+	assert.Equal(t, "page[a@b]", names(must.Get(h.All(t.Context()))(t)))
 }
 
 func TestWhatIsForgottenInAPlaceIsNobodys(t *testing.T) {
@@ -263,7 +264,7 @@ func TestWhatIsForgottenInAPlaceIsNobodys(t *testing.T) {
 	const place = "host@1:task"
 	asked := []string{"page[one]", "page[s]"}
 	know := func(want string) {
-		assert.Equal(t, want, names(must.Get(runs.ReadPlace(t.Context(), m.log, place, asked))(t).All()))
+		assert.Equal(t, want, names(must.Get(must.Get(runs.ReadPlace(t.Context(), m.log, place, asked))(t).All(t.Context()))(t)))
 		assert.Equal(t, want, strings.Join(must.Get(runs.Made(t.Context(), m.log, place, asked, 0))(t), " "))
 	}
 	m.run(t, "a.yaml", nil, place, makes("page[one]", one), makes("page[s]", secret))

@@ -11,8 +11,10 @@ import (
 
 // Moving gives things of a manifest other names, and returns the past of resources by these while the log does
 // not say yet that they have them.
-func (h *History) Moving(of Owner, moves map[string]string, past runner.PastFunc) runner.PastFunc {
-	h.Move(of, moves)
+func (h *History) Moving(ctx context.Context, of Owner, moves map[string]string, past runner.PastFunc) (runner.PastFunc, error) {
+	if err := h.Move(ctx, of, moves); err != nil {
+		return nil, err
+	}
 	log, seq := h.log, h.seq
 	from := make(map[string]string, len(h.moves))
 	for before, now := range h.moves { // also those of a question before
@@ -32,7 +34,7 @@ func (h *History) Moving(of Owner, moves map[string]string, past runner.PastFunc
 			}
 		}
 		return past(ctx, before, keeps)
-	}
+	}, nil
 }
 
 // ID identifies a resource in all the world, by its name with its place.

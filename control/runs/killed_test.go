@@ -142,9 +142,10 @@ func (c *cloud) apply(t *testing.T, left int, after bool, names ...string) (kill
 	defer held.End() // the kernel takes the locks of a process that was killed
 	h, err := runs.ReadHistory(t.Context(), c.log, nil)
 	require.NoError(t, err)
-	gone := h.Undeclared(runs.Owner{Manifest: []string{"m.yaml"}, Workspace: c.dir}, func(name string) bool { return m.Resource(name) != nil })
+	of := runs.Owner{Manifest: []string{"m.yaml"}, Workspace: c.dir}
+	gone := must.Get(h.Undeclared(t.Context(), of, func(name string) bool { return m.Resource(name) != nil }))(t)
 	for i := range gone {
-		thing := h.Find(gone[i])
+		thing := must.Get(h.Find(t.Context(), of, gone[i]))(t)
 		gone[i].Made, err = thing.Open(c.docs)
 		require.NoError(t, err)
 	}
@@ -168,7 +169,11 @@ func (c *cloud) has(t *testing.T, names ...string) {
 	}
 	assert.Len(t, c.disks, len(names))
 	assert.LessOrEqual(t, c.made, len(names))
-	assert.Equal(t, names, must.Get(runs.ReadHistory(t.Context(), c.log, nil))(t).Names())
+	var made []string
+	for _, thing := range must.Get(must.Get(runs.ReadHistory(t.Context(), c.log, nil))(t).All(t.Context()))(t) {
+		made = append(made, thing.Name)
+	}
+	assert.Equal(t, names, made)
 	needed := must.Get(runs.Documents(t.Context(), c.log))(t)
 	pruned, err := c.docs.Prune(func(name string) bool { return needed[name] }, time.Now().Add(time.Hour), false)
 	left, failed := filepath.Glob(filepath.Join(c.dir, protected.DirName, "*"))

@@ -44,8 +44,8 @@ func (h *Host) Leftovers(v Visit) (list []StepMade) {
 	}
 	pipeline := v.Last.pipeline()
 	counts := h.counting(v)
-	for _, name := range slices.Sorted(maps.Keys(h.made[pipeline])) {
-		for _, m := range h.made[pipeline][name] {
+	for _, name := range slices.Sorted(maps.Keys(h.Made[pipeline])) {
+		for _, m := range h.Made[pipeline][name] {
 			if h.mayGo(m, v) && !slices.ContainsFunc(counts, func(d declared) bool { return d.has(m) }) {
 				list = append(list, m)
 			}
@@ -60,7 +60,7 @@ func (h *Host) counting(v Visit) (all []declared) {
 	if !v.RollsBack {
 		own = append(own, v.LeftOut...)
 	}
-	for step, d := range h.declared {
+	for step, d := range h.Declared {
 		if step.pipeline() != v.Last.pipeline() || slices.Contains(own, step) {
 			all = append(all, d)
 		}
@@ -71,12 +71,12 @@ func (h *Host) counting(v Visit) (all []declared) {
 // mayGo reports whether a thing goes if nothing declares it.
 func (h *Host) mayGo(m StepMade, v Visit) bool {
 	switch {
-	case h.declared[m.Step].keeps:
+	case h.Declared[m.Step].Keeps:
 		return false
 	case slices.Contains(v.done(), m.Step):
 		return true
 	case slices.Contains(v.LeftOut, m.Step):
-		return v.RollsBack && slices.Contains(v.LeftOut, m.first)
+		return v.RollsBack && slices.Contains(v.LeftOut, m.First)
 	case slices.ContainsFunc(v.Elsewhere, func(s Step) bool { return s.Target == m.Step.Target }):
 		return false
 	default:
@@ -87,14 +87,14 @@ func (h *Host) mayGo(m StepMade, v Visit) bool {
 // knows reports whether it is known what all of some steps declare.
 func (h *Host) knows(steps []Step) bool {
 	return !slices.ContainsFunc(steps, func(s Step) bool {
-		d, known := h.declared[s]
-		return !known || d.gone
+		d, known := h.Declared[s]
+		return !known || d.Gone
 	})
 }
 
 // has reports whether a thing may be declared, under its name or another one.
 func (d declared) has(m StepMade) bool {
-	for name, may := range d.things {
+	for name, may := range d.Things {
 		for _, thing := range may {
 			if report.Same(thing, m.Thing) || name == m.Name && !report.Differ(thing, m.Thing) {
 				return true

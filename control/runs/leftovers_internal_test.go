@@ -11,6 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/deployster-go/deployster/deploylog"
+	"github.com/deployster-go/deployster/internal/must"
 	"github.com/deployster-go/deployster/runner/report"
 )
 
@@ -44,7 +45,7 @@ func (w *hostWorld) append(run string, target deploylog.Target, name, revision s
 	w.seq++
 	data, err := json.Marshal(d)
 	assert.NoError(w.t, err)
-	w.steps.fold(deploylog.Event{Seq: w.seq, Deployment: run, Target: target, Name: name, Revision: revision, Attempt: 1, Data: data})
+	assert.NoError(w.t, w.steps.fold(w.t.Context(), deploylog.Event{Seq: w.seq, Deployment: run, Target: target, Name: name, Revision: revision, Attempt: 1, Data: data}))
 }
 
 func stepOf(pipeline string, s hostStage, event string) Step {
@@ -126,7 +127,7 @@ func (w *hostWorld) visit(pipeline string, stage hostStage, cut int) {
 	w.runs++
 	run, target := fmt.Sprint("run", w.runs), deploylog.Target("run/m.yaml@h")
 	w.append(run, target, target.Started(), "", Data{Details: map[string]string{"target": string(v.Last.Target), "event": v.Last.Event}})
-	for _, m := range w.steps.at("h").Leftovers(v) {
+	for _, m := range must.Get(w.steps.at(w.t.Context(), "h"))(w.t).Leftovers(v) {
 		w.mayGo(m, pipeline, v)
 		delete(w.there, m.Thing)
 		w.append(run, resourceTarget(m.Name+"@h"), string(report.ResourceDestroyed), "", Data{Thing: m.Thing})
@@ -167,7 +168,7 @@ func drawStages(t *rapid.T) []hostStage {
 func TestAHostHasWhatItsStepsDeclare(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := &hostWorld{
-			t: t, steps: newSteps(), there: map[string]string{}, all: map[string][]hostStage{},
+			t: t, steps: newSteps(&indexed{}), there: map[string]string{}, all: map[string][]hostStage{},
 			last: map[Step]map[string]string{}, maybe: map[Step]map[string]bool{},
 		}
 		pipelines := []string{"p", "q"}
@@ -200,12 +201,12 @@ func TestAHostHasWhatItsStepsDeclare(t *testing.T) {
 				}
 			}
 		}
-		kept := w.steps.at("h").declared
+		kept := must.Get(w.steps.at(t.Context(), "h"))(t).Declared
 		for thing, maker := range w.there {
 			var target, event string
 			_, err := fmt.Sscan(maker, &target, &event)
 			assert.NoError(t, err)
-			if !kept[Step{deploylog.Target(target), event}].keeps {
+			if !kept[Step{deploylog.Target(target), event}].Keeps {
 				assert.True(t, want[thing], "%s, which %s made, is there and no step declares it", thing, maker)
 			}
 		}

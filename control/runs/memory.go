@@ -277,7 +277,11 @@ func (m Memory) Forget(ctx context.Context, id, placed string, of *Owner, by map
 	if err != nil {
 		return f, err
 	}
-	things := slices.DeleteFunc(slices.Clone(history.things[placed]), func(t *Thing) bool { return of != nil && !t.Of(*of) })
+	named, err := history.Named(ctx, placed)
+	if err != nil {
+		return f, err
+	}
+	things := slices.DeleteFunc(slices.Clone(named), func(t *Thing) bool { return of != nil && !t.Of(*of) })
 	if len(things) == 0 {
 		run := ""
 		if of == nil && strings.Contains(placed, "@") { // in a place nothing else may say that it was made

@@ -40,7 +40,10 @@ func (o *Owned) Past(ctx context.Context, resource string, keeps bool) (p runner
 	if p, err = o.Places(ctx, resource, keeps); err != nil { // which brings the history up to date, too
 		return p, err
 	}
-	t, id := o.thing(resource)
+	t, id, err := o.thing(ctx, resource)
+	if err != nil {
+		return p, err
+	}
 	if id != "" {
 		if p, err = o.Memory.PastOf(ctx, resource, id, keeps); err != nil {
 			return p, err
@@ -55,23 +58,31 @@ func (o *Owned) Past(ctx context.Context, resource string, keeps bool) (p runner
 
 // thing is what is known of a resource of the manifest, nil where nothing is, and the id that it has, or is to
 // have; "" is its name.
-func (o *Owned) thing(resource string) (*Thing, string) {
+func (o *Owned) thing(ctx context.Context, resource string) (*Thing, string, error) {
 	o.history.mu.Lock()
 	defer o.history.mu.Unlock()
-	if t, made := o.history.Thing(o.Of, resource); made {
+	t, err := o.history.Thing(ctx, o.Of, resource)
+	if err != nil {
+		return nil, "", err
+	}
+	if t != nil {
 		now := *t // it may change when the lock is given back
-		return &now, t.ID
+		return &now, t.ID, nil
 	}
-	if !o.history.Called(o.Of, resource) {
-		return nil, resource + "#" + o.Run
+	if called, err := o.history.Called(ctx, o.Of, resource); err != nil || called {
+		return nil, "", err
 	}
-	return nil, ""
+	return nil, resource + "#" + o.Run, nil
 }
 
 // Other implements runner.Owners.
 func (o *Owned) Other(ctx context.Context, key string) (*report.Owned, error) {
 	var newest *report.Owned
-	for _, t := range o.others(key) {
+	others, err := o.others(ctx, key)
+	if err != nil {
+		return nil, err
+	}
+	for _, t := range others {
 		other, err := o.told(ctx, t)
 		if err != nil || other.Declares {
 			return other, err
@@ -92,17 +103,22 @@ func copied(things []*Thing) (all []*Thing) {
 	return all
 }
 
-func (o *Owned) others(key string) []*Thing {
+func (o *Owned) others(ctx context.Context, key string) ([]*Thing, error) {
 	o.history.mu.Lock()
 	defer o.history.mu.Unlock()
-	return copied(o.history.Others(o.Of, key))
+	others, err := o.history.Others(ctx, o.Of, key)
+	return copied(others), err
 }
 
 // Ours implements runner.Owners.
-func (o *Owned) Ours(_ context.Context, key string) (ours []*report.Owned, err error) {
+func (o *Owned) Ours(ctx context.Context, key string) (ours []*report.Owned, err error) {
 	o.history.mu.Lock()
 	defer o.history.mu.Unlock()
-	for _, t := range slices.Backward(o.history.keys[key]) {
+	list, err := o.history.WithKey(ctx, key)
+	if err != nil {
+		return nil, err
+	}
+	for _, t := range slices.Backward(list) {
 		if t.Of(o.Of) && !t.Claimed {
 			ours = append(ours, &report.Owned{Undeclared: t.Undeclared(), By: t.Owner().owned()})
 		}
@@ -125,13 +141,12 @@ func (o *Owned) Takes(ctx context.Context, resource string, now *report.Made) (*
 	if o.Moved != nil {
 		manifest, from = o.Moved(resource)
 	}
-	o.history.mu.Lock()
-	named := copied(o.history.things[resource])
-	moved := copied(o.history.things[from])
-	o.history.mu.Unlock()
+	named, moved, err := o.takeable(ctx, resource, from, now)
+	if err != nil {
+		return nil, err
+	}
 	for _, t := range slices.Backward(moved) {
-		owner := t.Owner()
-		if manifest == "" || t.Deposed || t.Claimed || t.Of(o.Of) || owner.Workspace != o.Of.Workspace && t.Here(o.Of) || owner.Name != manifest && strings.Join(owner.Manifest, " ") != manifest {
+		if t.Deposed || t.Claimed || !o.isOther(t, manifest) {
 			continue
 		}
 		other, err := o.told(ctx, t)
@@ -149,6 +164,29 @@ func (o *Owned) Takes(ctx context.Context, resource string, now *report.Made) (*
 		}
 	}
 	return nil, nil
+}
+
+// isOther reports whether a thing is of another manifest as this one calls it.
+func (o *Owned) isOther(t *Thing, manifest string) bool {
+	owner := t.Owner()
+	if manifest == "" || t.Of(o.Of) || owner.Workspace != o.Of.Workspace && t.Here(o.Of) {
+		return false
+	}
+	return owner.Name == manifest || strings.Join(owner.Manifest, " ") == manifest
+}
+
+// takeable are the things that a resource may take over: what is of its name without a key and may be alike, and
+// what is of the name that it has elsewhere.
+func (o *Owned) takeable(ctx context.Context, resource, from string, now *report.Made) (named, moved []*Thing, err error) {
+	o.history.mu.Lock()
+	defer o.history.mu.Unlock()
+	if now != nil {
+		named, err = o.history.keyless(ctx, resource, likeness(now.Type, now.Config))
+	}
+	if err == nil && from != "" {
+		moved, err = o.history.Named(ctx, from)
+	}
+	return copied(named), copied(moved), err
 }
 
 // alike reports whether something was made just as it is declared now.
@@ -170,12 +208,17 @@ func (o *Owned) PastOf(ctx context.Context, u report.Undeclared, keeps bool) (ru
 	return o.Memory.PastOf(ctx, u.Name, u.ID, keeps)
 }
 
-// Find returns the thing that something undeclared is; nil is none.
-func (h *History) Find(u report.Undeclared) *Thing {
-	for _, t := range h.things[u.Name] {
-		if t.ID == u.ID && t.Run == u.Run && t.Deposed == u.Deposed && t.key() == u.Identity.Key {
-			return t
+// Find returns the thing of a manifest that something undeclared is; nil is none.
+func (h *History) Find(ctx context.Context, of Owner, u report.Undeclared) (*Thing, error) {
+	if !h.placed {
+		if err := h.sure(ctx, func() error { return h.findOwn(ctx, of) }); err != nil {
+			return nil, err
 		}
 	}
-	return nil
+	for _, t := range h.things[u.Name] {
+		if t.ID == u.ID && t.Run == u.Run && t.Deposed == u.Deposed && t.key() == u.Identity.Key {
+			return t, nil
+		}
+	}
+	return nil, nil
 }

@@ -50,22 +50,26 @@ func (o Owner) same(other Owner) bool {
 // called. Else it is known by its files and by the path of its workspace, on whichever machine: those that share
 // a log, such as those of a CI, have the same there. A workspace that is no longer there was moved to where the
 // manifest is now, if it ever was here.
-func (t Thing) Of(o Owner) bool {
-	was := t.Owner()
-	if was.same(o) {
+func (t Thing) Of(o Owner) bool { return t.Owner().Is(o) }
+
+// Is reports whether a recorded owner is a manifest, see Thing.Of.
+func (o Owner) Is(now Owner) bool {
+	if o.same(now) {
 		return true
 	}
-	if was.Name != "" && o.Name != "" || !slices.Equal(was.Manifest, o.Manifest) || !t.Here(o) {
+	if o.Name != "" && now.Name != "" || !slices.Equal(o.Manifest, now.Manifest) || !o.here(now) {
 		return false
 	}
-	_, err := os.Stat(t.Workspace)
+	_, err := os.Stat(o.Workspace)
 	return errors.Is(err, fs.ErrNotExist)
 }
 
 // Here reports whether the thing is known to have been made on the machine of an owner. A log that is not of
 // several machines is, with its workspace, on one.
-func (t Thing) Here(o Owner) bool {
-	return !o.Shared || t.Machine != "" && t.Machine == o.Machine
+func (t Thing) Here(o Owner) bool { return t.Owner().here(o) }
+
+func (o Owner) here(now Owner) bool {
+	return !now.Shared || o.Machine != "" && o.Machine == now.Machine
 }
 
 // IsOf reports whether a run was of a manifest, with these files or with more or fewer of them. A run that the log

@@ -129,7 +129,11 @@ func (r *Run) Record(ctx context.Context, e report.Event) error {
 func (r *Run) recordOwned(ctx context.Context, event deploylog.Event, p Data, e report.Event) error {
 	switch e.Kind {
 	case report.ResourceAdopted:
-		p.From = r.madeBefore(e)
+		from, err := r.madeBefore(ctx, e)
+		if err != nil {
+			return err
+		}
+		p.From = from
 	case report.ResourceDestroyed, report.ResourceForgotten:
 		owner := r.o.Owner()
 		if e.Owner != nil {
@@ -142,11 +146,7 @@ func (r *Run) recordOwned(ctx context.Context, event deploylog.Event, p Data, e 
 		return r.recordMade(ctx, event, p, m)
 	}
 	if e.Kind == report.ResourceDestroyed || e.Kind == report.ResourceForgotten {
-		names := []string{e.Resource}
-		if p.Took != nil {
-			names = append(names, p.Took.Name)
-		}
-		return r.changing(ctx, names, func() error { return appendEvent(ctx, r.o.Log, event, p) })
+		return r.changing(ctx, func() error { return appendEvent(ctx, r.o.Log, event, p) })
 	}
 	if err := appendEvent(ctx, r.o.Log, event, p); err != nil {
 		return err

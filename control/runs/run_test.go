@@ -434,11 +434,11 @@ func TestWhoseAThingOfAnotherMachineIs(t *testing.T) {
 			require.NoError(t, r.Record(t.Context(), makes("x", thing("x"))))
 			h := must.Get(runs.ReadHistory(context.Background(), log, nil))(t)
 			o.Workspace, o.Machine = tc.workspace, tc.now
-			made := h.All()[0]
+			made := must.Get(h.All(t.Context()))(t)[0]
 			assert.Equal(t, tc.of, made.Of(o.Owner()))
 			assert.Equal(t, tc.here, made.Here(o.Owner()))
-			moves := h.Moves(o.Owner(), func(string) string { return "y" })
-			all := h.Undeclared(o.Owner(), none)
+			moves := must.Get(h.Moves(t.Context(), o.Owner(), func(string) string { return "y" }))(t)
+			all := must.Get(h.Undeclared(t.Context(), o.Owner(), none))(t)
 			assert.True(t, (len(all) > 0) == tc.of && (len(moves) > 0) == tc.of, "not declared are %v, moves are %v", all, moves)
 		})
 	}
@@ -488,7 +488,8 @@ func TestThePastOfWhatIsToHaveAnotherName(t *testing.T) {
 	m := newMaker(t)
 	m.run(t, "m.yaml", nil, "", makes("a", thing("p")), report.Event{Kind: report.ResourceKept, Resource: "a", Attempt: 1, Keep: map[string]any{"id": "x"}, Protect: true})
 	h := m.history(t)
-	past := h.Moving(m.owner("m.yaml"), h.Moves(m.owner("m.yaml"), to("a", "b")), runs.PastOf(runs.Options{Log: m.log, Protected: m.store}))
+	moves := must.Get(h.Moves(t.Context(), m.owner("m.yaml"), to("a", "b")))(t)
+	past := must.Get(h.Moving(t.Context(), m.owner("m.yaml"), moves, runs.PastOf(runs.Options{Log: m.log, Protected: m.store})))(t)
 	for _, when := range []string{"before", "after"} {
 		p := m.past(t, past, "b")
 		assert.True(t, p.Identity == "a" && p.Kept["id"] == "x", "%s the log says so it has %+v", when, p)

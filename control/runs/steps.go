@@ -45,6 +45,16 @@ const (
 	DetailSteps = "steps"
 )
 
+// MarshalText implements encoding.TextMarshaler.
+func (s Step) MarshalText() ([]byte, error) { return []byte(string(s.Target) + " " + s.Event), nil }
+
+// UnmarshalText implements encoding.TextUnmarshaler.
+func (s *Step) UnmarshalText(text []byte) error {
+	target, event, _ := strings.Cut(string(text), " ")
+	s.Target, s.Event = deploylog.Target(target), event
+	return nil
+}
+
 // Steps are steps as a detail of a run.
 func Steps(all []Step) string {
 	var words []string
@@ -67,105 +77,127 @@ type StepMade struct {
 	Unremovable    bool
 	Recorded       bool // it is known how to remove it, which older versions did not record
 
-	first     Step // that made it first
-	seq       int64
-	protected *protected.Ref
+	First     Step  // that made it first
+	Seq       int64 // of the event that says how it was made
+	Protected *protected.Ref
 }
 
 // steps are what the steps of pipelines made on hosts, and what they declare there.
 type steps struct {
+	index *indexed
 	runs  map[string]*stepRun // that have not ended
-	hosts map[string]*Host
+	hosts lazy[Host]
 }
 
 // stepRun is the run of a step.
 type stepRun struct {
-	step     Step
-	host     string
-	removing bool
-	declares declared
-	all      []string // the pipeline's steps on the host, see DetailSteps
+	Step     Step
+	Host     string
+	Removing bool
+	Declares declared
+	All      []string // the pipeline's steps on the host, see DetailSteps
 }
 
 // declared are resources by name, with what each may be (report.Same).
 type declared struct {
-	things map[string][]string
-	keeps  bool // the step leaves there what it no longer declares
-	gone   bool // its pipeline no longer had the step on the host when it was there last
+	Things map[string][]string
+	Keeps  bool // the step leaves there what it no longer declares
+	Gone   bool // its pipeline no longer had the step on the host when it was there last
 }
 
 // Host is what the steps of pipelines made on a host, and what they declare there: each step what it
 // declared when it was applied last.
 type Host struct {
-	made     map[string]map[string][]StepMade // by pipeline and name
-	declared map[Step]declared
+	Made     map[string]map[string][]StepMade // by pipeline and name
+	Declared map[Step]declared
 }
 
-func newSteps() steps { return steps{map[string]*stepRun{}, map[string]*Host{}} }
+func newSteps(index *indexed) steps {
+	return steps{index, map[string]*stepRun{}, newLazy[Host](underHost)}
+}
 
 func newHost() *Host {
 	return &Host{map[string]map[string][]StepMade{}, map[Step]declared{}}
 }
 
 // Host returns what the steps of pipelines made on a host.
-func (p *Pasts) Host(ctx context.Context, host string) (*Host, error) {
+func (p *Pasts) Host(ctx context.Context, host string) (found *Host, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if err := p.catchUp(ctx); err != nil {
+	err = p.sure(ctx, func() (err error) {
+		found, err = p.steps.at(ctx, host)
+		return err
+	})
+	if err != nil {
 		return nil, fmt.Errorf("reading what pipelines made on host %s: %w", host, err)
 	}
-	return p.steps.at(host), nil
+	return found, nil
 }
 
 // at is a copy of what is known of a host. A run that has not ended may have applied some of what it
 // declares.
-func (s *steps) at(host string) *Host {
+func (s *steps) at(ctx context.Context, host string) (*Host, error) {
 	found := newHost()
-	if known := s.hosts[host]; known != nil {
-		found.declared = maps.Clone(known.declared)
-		for pipeline, named := range known.made {
-			found.made[pipeline] = maps.Clone(named) // lists are replaced, never changed
+	known, err := s.hosts.get(ctx, s.index, host)
+	if err != nil {
+		return nil, err
+	}
+	if known != nil {
+		maps.Copy(found.Declared, known.Declared)
+		for pipeline, named := range known.Made {
+			found.Made[pipeline] = maps.Clone(named) // lists are replaced, never changed
 		}
 	}
 	for _, run := range s.runs {
-		if run.host == host && !run.removing {
+		if run.Host == host && !run.Removing {
 			found.declare(run, false)
 		}
 	}
-	return found
+	return found, nil
 }
 
 // fold takes in an event of a run.
-func (s *steps) fold(e deploylog.Event) {
+func (s *steps) fold(ctx context.Context, e deploylog.Event) error {
 	kind, name, _ := parts(e.Target)
 	switch run := s.runs[e.Deployment]; {
 	case kind == "run" && e.Name == e.Target.Started():
 		s.begin(e, name)
 	case e.Name == EventResourceForgotten:
-		s.forget(name)
+		return s.forget(ctx, name)
 	case e.Name == pipelineDeleted && kind == "pipeline":
-		s.delete(name)
+		return s.delete(ctx, name)
 	case run == nil:
 	case kind == "run":
 		delete(s.runs, e.Deployment)
-		if !run.removing {
-			s.host(run.host).declare(run, e.Name == e.Target.Succeeded())
+		host, err := s.host(ctx, run.Host)
+		if err != nil {
+			return err
 		}
-		if e.Name == e.Target.Succeeded() && len(run.all) > 0 {
-			s.host(run.host).retire(run)
+		if !run.Removing {
+			host.declare(run, e.Name == e.Target.Succeeded())
+		}
+		if e.Name == e.Target.Succeeded() && len(run.All) > 0 {
+			host.retire(run)
 		}
 	default:
-		if resource, here := strings.CutSuffix(name, invoke.Placed("", run.host)); here {
-			s.foldResource(run, kind, resource, e)
+		if resource, here := strings.CutSuffix(name, invoke.Placed("", run.Host)); here {
+			return s.foldResource(ctx, run, kind, resource, e)
 		}
 	}
+	return nil
 }
 
-func (s *steps) host(name string) *Host {
-	if s.hosts[name] == nil {
-		s.hosts[name] = newHost()
+// host returns a host that is to be changed.
+func (s *steps) host(ctx context.Context, name string) (*Host, error) {
+	h, err := s.hosts.get(ctx, s.index, name)
+	if err != nil {
+		return nil, err
 	}
-	return s.hosts[name]
+	if h == nil {
+		h = newHost()
+	}
+	s.hosts.set(name, h)
+	return h, nil
 }
 
 // begin notes the run of a step.
@@ -178,15 +210,19 @@ func (s *steps) begin(e deploylog.Event, name string) {
 	_, host := step.split()
 	if step.Target.Kind() == "host" && host != "" && step.Event != "" && strings.HasSuffix(name, invoke.Placed("", host)) {
 		s.runs[e.Deployment] = &stepRun{
-			step: step, host: host, removing: e.Revision == "",
-			declares: declared{things: map[string][]string{}, keeps: details[DetailKeeps] != ""}, all: strings.Fields(details[DetailSteps]),
+			Step: step, Host: host, Removing: e.Revision == "",
+			Declares: declared{Things: map[string][]string{}, Keeps: details[DetailKeeps] != ""}, All: strings.Fields(details[DetailSteps]),
 		}
 	}
 }
 
 // foldResource takes in what a run did with a resource.
-func (s *steps) foldResource(run *stepRun, kind, resource string, e deploylog.Event) {
-	host, pipeline := s.host(run.host), run.step.pipeline()
+func (s *steps) foldResource(ctx context.Context, run *stepRun, kind, resource string, e deploylog.Event) error {
+	pipeline := run.Step.pipeline()
+	host, err := s.host(ctx, run.Host)
+	if err != nil {
+		return err
+	}
 	switch {
 	case e.Name == string(report.ResourceDestroyed):
 		host.remove(pipeline, resource, DataOf(e).Thing)
@@ -196,35 +232,36 @@ func (s *steps) foldResource(run *stepRun, kind, resource string, e deploylog.Ev
 		if bytes.Contains(e.Data, []byte(`"thing":`)) {
 			thing = DataOf(e).Thing
 		}
-		run.declares.things[resource] = []string{thing}
+		run.Declares.Things[resource] = []string{thing}
 	case kind == "action" && e.Name == e.Target.Started(), e.Name == string(report.ResourceAdopted):
 		var made *Making
 		if bytes.Contains(e.Data, []byte(`"made":`)) {
 			made = DataOf(e).Made
 		}
 		if made != nil {
-			run.declares.things[resource] = []string{made.Thing}
+			run.Declares.Things[resource] = []string{made.Thing}
 		}
-		host.add(pipeline, madeBy(run, resource, made, e))
+		host.add(pipeline, madeIn(run, resource, made, e))
 	}
+	return nil
 }
 
-// madeBy is what a run made of a resource. An older version did not record how.
-func madeBy(run *stepRun, resource string, made *Making, e deploylog.Event) StepMade {
-	m := StepMade{Name: resource, Step: run.step, first: run.step, Run: e.Deployment, At: e.CreatedAt}
+// madeIn is what a run made of a resource. An older version did not record how.
+func madeIn(run *stepRun, resource string, made *Making, e deploylog.Event) StepMade {
+	m := StepMade{Name: resource, Step: run.Step, First: run.Step, Run: e.Deployment, At: e.CreatedAt}
 	if made != nil {
 		m.Type, m.Thing, m.PreventDestroy, m.Unremovable = made.Type, made.Thing, made.PreventDestroy, made.Unremovable
-		m.Recorded, m.seq, m.protected = true, e.Seq, made.Protected
+		m.Recorded, m.Seq, m.Protected = true, e.Seq, made.Protected
 	}
 	return m
 }
 
 // add adds what was made. A later action of a resource says nothing new of it.
 func (h *Host) add(pipeline string, m StepMade) {
-	named := h.made[pipeline]
+	named := h.Made[pipeline]
 	if named == nil {
 		named = map[string][]StepMade{}
-		h.made[pipeline] = named
+		h.Made[pipeline] = named
 	}
 	before := named[m.Name]
 	if !m.Recorded && len(before) > 0 {
@@ -232,7 +269,7 @@ func (h *Host) add(pipeline string, m StepMade) {
 	}
 	for _, was := range before {
 		if !report.Differ(was.Thing, m.Thing) {
-			m.first = was.first
+			m.First = was.First
 		}
 	}
 	named[m.Name] = append(others(before, m.Thing), m)
@@ -244,7 +281,7 @@ func others(list []StepMade, thing string) []StepMade {
 }
 
 func (h *Host) remove(pipeline, resource, thing string) {
-	named := h.made[pipeline]
+	named := h.Made[pipeline]
 	if rest := others(named[resource], thing); len(rest) > 0 {
 		named[resource] = rest
 		return
@@ -253,35 +290,49 @@ func (h *Host) remove(pipeline, resource, thing string) {
 }
 
 // forget has what was made of a resource, by its name with its place, be nobody's.
-func (s *steps) forget(placed string) {
+func (s *steps) forget(ctx context.Context, placed string) error {
 	i := strings.LastIndexByte(placed, '@')
-	if i < 0 || s.hosts[placed[i+1:]] == nil {
-		return
+	if i < 0 {
+		return nil
 	}
-	for _, named := range s.hosts[placed[i+1:]].made {
+	known, err := s.hosts.get(ctx, s.index, placed[i+1:])
+	if err != nil || known == nil {
+		return err
+	}
+	for _, named := range known.Made {
 		delete(named, placed[:i])
 	}
+	s.hosts.set(placed[i+1:], known)
+	return nil
 }
 
 // pipelineDeleted is the event after which a pipeline of the name is another one.
 const pipelineDeleted = "pipeline-deleted"
 
 // delete has what a pipeline made be nobody's.
-func (s *steps) delete(pipeline string) {
-	for _, host := range s.hosts {
-		delete(host.made, pipeline)
-		maps.DeleteFunc(host.declared, func(step Step, _ declared) bool { return step.pipeline() == pipeline })
+func (s *steps) delete(ctx context.Context, pipeline string) error {
+	if err := s.hosts.all(ctx, s.index); err != nil {
+		return err
 	}
+	for name, host := range s.hosts.known {
+		if host == nil {
+			continue
+		}
+		delete(host.Made, pipeline)
+		maps.DeleteFunc(host.Declared, func(step Step, _ declared) bool { return step.pipeline() == pipeline })
+		s.hosts.set(name, host)
+	}
+	return nil
 }
 
 // declare notes what a run declares. One that did not end well may have applied some of it, and what
 // was declared before may still be there.
 func (h *Host) declare(run *stepRun, well bool) {
-	now := run.declares
-	if before, known := h.declared[run.step]; known && !well {
+	now := run.Declares
+	if before, known := h.Declared[run.Step]; known && !well {
 		things := map[string][]string{}
 		for _, some := range []declared{before, now} {
-			for name, may := range some.things {
+			for name, may := range some.Things {
 				things[name] = append(things[name], may...)
 			}
 		}
@@ -289,27 +340,27 @@ func (h *Host) declare(run *stepRun, well bool) {
 			slices.Sort(may)
 			things[name] = slices.Compact(may)
 		}
-		now.things = things
+		now.Things = things
 	}
-	h.declared[run.step] = now
+	h.Declared[run.Step] = now
 }
 
 // retire has steps that the pipeline of a run no longer has on the host declare nothing there.
 func (h *Host) retire(run *stepRun) {
 	has := map[Step]bool{}
-	for pair := range slices.Chunk(run.all, 2) {
+	for pair := range slices.Chunk(run.All, 2) {
 		has[Step{deploylog.Target(pair[0]), pair[len(pair)-1]}] = true
 	}
-	for step, d := range h.declared {
-		if !has[step] && step.pipeline() == run.step.pipeline() {
-			h.declared[step] = declared{keeps: d.keeps, gone: true}
+	for step, d := range h.Declared {
+		if !has[step] && step.pipeline() == run.Step.pipeline() {
+			h.Declared[step] = declared{Keeps: d.Keeps, Gone: true}
 		}
 	}
 }
 
 // find returns what was made under a name that is not known to be another thing.
 func (h *Host) find(pipeline, resource, thing string) (m StepMade, found bool) {
-	for _, m := range h.made[pipeline][resource] {
+	for _, m := range h.Made[pipeline][resource] {
 		if !report.Differ(m.Thing, thing) {
 			return m, true
 		}
@@ -350,8 +401,8 @@ func (r *Run) recordStepMade(ctx context.Context, e deploylog.Event, p Data, res
 		return err
 	}
 	before, known := host.find(r.o.Step.pipeline(), resource, made.Thing)
-	if known && before.protected != nil && r.o.Protected != nil {
-		_ = r.o.Protected.Remove(*before.protected) // at worst it is removed with what nothing refers to
+	if known && before.Protected != nil && r.o.Protected != nil {
+		_ = r.o.Protected.Remove(*before.Protected) // at worst it is removed with what nothing refers to
 	}
 	return nil
 }
@@ -384,7 +435,7 @@ func (m StepMade) Open(ctx context.Context, log deploylog.Log, store *protected.
 		return u, fmt.Errorf("its type %s cannot remove it", m.Type)
 	}
 	var making *Making
-	for e, err := range log.Read(ctx, deploylog.Filter{After: m.seq - 1, Until: m.seq}) {
+	for e, err := range log.Read(ctx, deploylog.Filter{After: m.Seq - 1, Until: m.Seq}) {
 		if err != nil {
 			return u, fmt.Errorf("reading how run %s made %s: %w", m.Run, m.Name, err)
 		}

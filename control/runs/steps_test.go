@@ -192,5 +192,5 @@ func TestWhatAStepMakesIsOfNoManifest(t *testing.T) {
 	finished := report.RunFinished
 	m := newMaker(t)
 	m.step(t, deployed, false, &finished, makes("a", identified("x")))
-	assert.Empty(t, m.history(t).Undeclared(runs.Owner{Manifest: []string{"d.yaml"}, Workspace: m.dir}, none))
+	assert.Empty(t, must.Get(m.history(t).Undeclared(t.Context(), runs.Owner{Manifest: []string{"d.yaml"}, Workspace: m.dir}, none))(t))
 }

@@ -48,23 +48,28 @@ func (r *Run) Recall(ctx context.Context, removing, prune bool, only []string) e
 	if err != nil {
 		return err
 	}
-	if err := r.oneOfItsName(history); err != nil {
+	if err := r.oneOfItsName(ctx, history); err != nil {
 		return err
 	}
 	of := r.owner()
-	r.noteSameNames(history)
-	r.noteUnknownMoves(history)
-	if r.Spec.Left, err = r.left(ctx, history, r.declarations()); err != nil {
+	if err := r.note(ctx, history); err != nil {
 		return err
 	}
-	owned := r.Owned(history)
+	owned, err := r.Owned(ctx, history)
+	if err != nil {
+		return err
+	}
 	r.Caller.Past, r.Caller.Owners = owned.Past, owned
 	r.Spec.Prune = prune
 	var former []report.Undeclared
-	for _, u := range history.Undeclared(of, func(name string) bool {
+	undeclared, err := history.Undeclared(ctx, of, func(name string) bool {
 		declared := r.Whole.Stands(name)
 		return declared != nil && (declared.Late == nil || declared.Name != name) // that was another resource of the name
-	}) {
+	})
+	if err != nil {
+		return err
+	}
+	for _, u := range undeclared {
 		switch {
 		case u.Deposed && r.Manifest.Stands(u.Name) != nil:
 			former = append(former, u)
@@ -73,26 +78,39 @@ func (r *Run) Recall(ctx context.Context, removing, prune bool, only []string) e
 			r.Spec.Undeclared = append(r.Spec.Undeclared, u)
 		}
 	}
-	if err := r.unmoved(history, prune); err != nil {
+	if err := r.unmoved(ctx, history, prune); err != nil {
 		return err
 	}
 	// Which instances of late resources are declared is found out by the run.
-	instances := history.Undeclared(of, func(name string) bool { return !r.isInstance(name) })
+	instances, err := history.Undeclared(ctx, of, func(name string) bool { return !r.isInstance(name) })
+	if err != nil {
+		return err
+	}
 	instances = slices.DeleteFunc(instances, func(u report.Undeclared) bool { return u.Deposed })
 	r.Spec.Recalled = true
 	r.Spec.Instances = instances
-	if r.Spec.Deposed, err = r.openPrevious(history, former); err != nil {
+	if r.Spec.Deposed, err = r.openPrevious(ctx, history, former); err != nil {
 		return err
 	}
 	if prune || removing {
-		if r.Spec.Instances, err = r.open(history, instances, only); err != nil {
+		if r.Spec.Instances, err = r.open(ctx, history, instances, only); err != nil {
 			return err
 		}
 	}
 	if !prune {
 		return nil
 	}
-	r.Spec.Undeclared, err = r.open(history, r.Spec.Undeclared, only)
+	r.Spec.Undeclared, err = r.open(ctx, history, r.Spec.Undeclared, only)
+	return err
+}
+
+// note notes what whoever reads the plan is to know of what runs have made.
+func (r *Run) note(ctx context.Context, history *runs.History) (err error) {
+	r.noteSameNames(history)
+	if err := r.noteUnknownMoves(ctx, history); err != nil {
+		return err
+	}
+	r.Spec.Left, err = r.left(ctx, history, r.declarations())
 	return err
 }
 
@@ -107,13 +125,21 @@ func (r *Run) history(ctx context.Context) (*runs.History, error) {
 }
 
 // Owned is what is known of the resources of the manifest, and of those of others.
-func (r *Run) Owned(history *runs.History) *runs.Owned {
+func (r *Run) Owned(ctx context.Context, history *runs.History) (*runs.Owned, error) {
 	of := r.owner()
 	memory := runs.Memory{Log: r.Control.Log, Protected: r.Control.Protected, Pasts: r.Control.Pasts}
-	owned := runs.NewOwned(history, of, r.Control.ID, memory, history.Moving(of, history.Moves(of, r.Whole.Renamed), r.Caller.Past))
+	moves, err := history.Moves(ctx, of, r.Whole.Renamed)
+	if err != nil {
+		return nil, err
+	}
+	past, err := history.Moving(ctx, of, moves, r.Caller.Past)
+	if err != nil {
+		return nil, err
+	}
+	owned := runs.NewOwned(history, of, r.Control.ID, memory, past)
 	owned.Declares = r.declarations().Declares
 	owned.Moved = r.Whole.Taking
-	return owned
+	return owned, nil
 }
 
 func (r *Run) declarations() runs.Declarations {
@@ -122,10 +148,10 @@ func (r *Run) declarations() runs.Declarations {
 
 // openPrevious finds out what it takes to remove what resources were before they came to be another thing.
 // prevent_destroy is what is declared now, which was asked when they came to be that.
-func (r *Run) openPrevious(history *runs.History, list []report.Undeclared) ([]report.Undeclared, error) {
+func (r *Run) openPrevious(ctx context.Context, history *runs.History, list []report.Undeclared) ([]report.Undeclared, error) {
 	var all []report.Undeclared
 	for _, u := range list {
-		opened, err := r.open(history, []report.Undeclared{u}, nil)
+		opened, err := r.open(ctx, history, []report.Undeclared{u}, nil)
 		if err != nil { // such as that of another machine
 			r.Control.Notice(fmt.Sprintf("%v; remove it by hand if it is still there, then \"deployster list --orphans\" and \"deployster state forget\"", err))
 			continue
@@ -160,12 +186,18 @@ func (r *Run) Identify(ctx context.Context) {
 
 // unmoved notes of what is no longer declared that a move gives it a name which something else has. It
 // is not to be removed then: whoever wrote the move meant to have it under that name.
-func (r *Run) unmoved(history *runs.History, prune bool) error {
+func (r *Run) unmoved(ctx context.Context, history *runs.History, prune bool) error {
 	refused := &manifest.Error{}
 	for i, u := range r.Spec.Undeclared {
 		now := r.Whole.Renamed(u.Name)
-		taken, known := history.Thing(r.owner(), now)
-		if now == u.Name || !known {
+		if now == u.Name {
+			continue
+		}
+		taken, err := history.Thing(ctx, r.owner(), now)
+		if err != nil {
+			return err
+		}
+		if taken == nil {
 			continue
 		}
 		r.Spec.Undeclared[i].Unmoved = now
@@ -192,18 +224,28 @@ func (r *Run) RecallPlaced(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	r.Spec.Instances, err = r.open(history, history.Undeclared(runs.Owner{}, func(string) bool { return false }), nil)
+	all, err := history.Undeclared(ctx, runs.Owner{}, func(string) bool { return false })
+	if err == nil {
+		r.Spec.Instances, err = r.open(ctx, history, all, nil)
+	}
 	return err
 }
 
 // open finds out what it takes to remove things that runs made; only is which of them, by name, nil
 // is all.
-func (r *Run) open(history *runs.History, list []report.Undeclared, only []string) (kept []report.Undeclared, err error) {
+func (r *Run) open(ctx context.Context, history *runs.History, list []report.Undeclared, only []string) (kept []report.Undeclared, err error) {
 	for _, u := range list {
 		if only != nil && !slices.Contains(only, u.Name) {
 			continue
 		}
-		thing, identity := history.Find(u), u.Identity
+		thing, err := history.Find(ctx, r.owner(), u)
+		if err != nil {
+			return nil, err
+		}
+		if thing == nil {
+			continue // another run removed or changed it just now
+		}
+		identity := u.Identity
 		if u.Made, err = thing.Open(r.Control.Protected); err != nil {
 			return nil, fmt.Errorf("what run %s made as %s may have to be removed, and what it takes to remove it is not known any more: %w", u.Run, u.Name, err)
 		}

@@ -46,17 +46,21 @@ func (r *Run) recordedIdentity(m runs.Making) *report.Identity {
 }
 
 // oneOfItsName refuses a manifest whose name another one has that is there, too.
-func (r *Run) oneOfItsName(history *runs.History) error {
+func (r *Run) oneOfItsName(ctx context.Context, history *runs.History) error {
 	name, files := r.Whole.Name, r.owner().Manifest
 	if name == "" {
 		return nil
 	}
+	owners, err := history.Owners(ctx, r.Workspace)
+	if err != nil {
+		return err
+	}
 	others := map[string]bool{}
-	for _, t := range history.All() {
-		if t.ManifestName != name || t.Workspace != r.Workspace || r.owner().SharesFiles(t.Owner()) {
+	for _, owner := range owners {
+		if owner.Name != name || r.owner().SharesFiles(owner) {
 			continue
 		}
-		for _, file := range t.Manifest {
+		for _, file := range owner.Manifest {
 			if named(filepath.Join(r.Workspace, file)) == name {
 				others[file] = true
 			}
@@ -91,22 +95,29 @@ func named(file string) string {
 // name and of the type of something that it made. Nobody declares the rest of that.
 func (r *Run) left(ctx context.Context, history *runs.History, declared runs.Declarations) (left []report.Undeclared, err error) {
 	of := r.owner()
+	owners, err := history.Owners(ctx, of.Workspace)
+	if err != nil {
+		return nil, err
+	}
 	made := map[string][]*runs.Thing{} // by manifest
 	became := map[string]bool{}
-	for _, t := range history.All() {
-		if t.Of(of) || t.Workspace != of.Workspace || len(t.Manifest) == 0 || t.Owner().SharesFiles(of) {
+	for _, owner := range owners {
+		if owner.Is(of) || owner.SharesFiles(of) || !declared.Gone(owner) {
 			continue
 		}
-		name := t.Owner().String()
-		made[name] = append(made[name], t)
-		if now := r.Whole.Stands(t.Name); now != nil && taken.Image(now.Type) == taken.Image(t.Type) && !t.Deposed {
-			became[name] = true
+		things, err := history.OfOwner(ctx, owner)
+		if err != nil {
+			return nil, err
+		}
+		for _, t := range things {
+			name := owner.String()
+			made[name] = append(made[name], t)
+			if now := r.Whole.Stands(t.Name); now != nil && taken.Image(now.Type) == taken.Image(t.Type) && !t.Deposed {
+				became[name] = true
+			}
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(became)) {
-		if !declared.Gone(made[name][0]) {
-			continue
-		}
 		for _, t := range made[name] {
 			if r.Whole.Stands(t.Name) == nil || t.Deposed {
 				u := t.Undeclared()
@@ -120,15 +131,13 @@ func (r *Run) left(ctx context.Context, history *runs.History, declared runs.Dec
 
 // noteSameNames notes which things of one name are several now, of which a former version knew one.
 func (r *Run) noteSameNames(history *runs.History) {
-	for _, name := range history.Names() {
+	for name, things := range history.Former() {
 		if r.Whole.Stands(name) == nil {
 			continue
 		}
 		var who []string
-		for _, t := range history.Named(name) {
-			if t.Legacy {
-				who = append(who, fmt.Sprintf("what run %s of %s made (%s)", t.Run, t.Owner(), t.Identity.Text()))
-			}
+		for _, t := range things {
+			who = append(who, fmt.Sprintf("what run %s of %s made (%s)", t.Run, t.Owner(), t.Identity.Text()))
 		}
 		if len(who) > 1 {
 			r.Control.Notice(fmt.Sprintf("%s: %s are different things from now on; a former version knew only the last", name, strings.Join(who, " and ")))
@@ -138,14 +147,19 @@ func (r *Run) noteSameNames(history *runs.History) {
 
 // noteUnknownMoves notes moves from other manifests of which the log knows nothing: the name of the manifest or that
 // of the resource may be wrong.
-func (r *Run) noteUnknownMoves(history *runs.History) {
+func (r *Run) noteUnknownMoves(ctx context.Context, history *runs.History) error {
 	for _, move := range r.Whole.Takes {
 		to := manifest.Move{From: move.To, To: move.To}
-		if !slices.ContainsFunc(history.All(), func(t *runs.Thing) bool {
+		all, err := history.All(ctx)
+		if err != nil {
+			return err
+		}
+		if !slices.ContainsFunc(all, func(t *runs.Thing) bool {
 			theirs := t.ManifestName == move.Manifest || strings.Join(t.Manifest, " ") == move.Manifest
 			return theirs && move.Moves(t.Name) || to.Moves(t.Name) && t.Of(r.owner())
 		}) {
 			r.Control.Notice(fmt.Sprintf("%s: moved: no run of %s made %s, so %s is created; \"deployster list\" shows what runs made", move.Position, move.Manifest, move.From, move.To))
 		}
 	}
+	return nil
 }

@@ -37,6 +37,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"os"
 	"sync"
 	"time"
 
@@ -45,6 +46,7 @@ import (
 
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/deploylog/queue"
+	"github.com/deployster-go/deployster/deploylog/snapshotfile"
 	"github.com/deployster-go/deployster/deploylog/turn"
 	"github.com/deployster-go/deployster/internal/crash"
 )
@@ -69,6 +71,7 @@ type Log struct {
 	writes  bool // not opened for reading only
 
 	snapshots string // directory; "" is none
+	indexes   snapshotfile.Indexes
 
 	logger  *slog.Logger
 	now     func() time.Time
@@ -130,6 +133,7 @@ func (l *Log) open(ctx context.Context, o Options) (err error) {
 	if l.id, err = l.ensure(ctx, o); err != nil {
 		return err
 	}
+	l.indexes.Dir, l.indexes.Origin, l.indexes.Share = l.snapshotDir(), l.origin, func(*os.File, bool) {} // of this user alone
 	c, err := pgxpool.ParseConfig("")
 	if err != nil {
 		return err
@@ -174,7 +178,7 @@ func (l *Log) Close() error {
 		l.queue.Break(errClosed)
 		l.queue.Refuse(errClosed)
 		l.news.close()
-		err = l.session.close()
+		err = errors.Join(l.indexes.Close(), l.session.close())
 		l.closeReaders()
 	})
 	if err != nil {

@@ -71,3 +71,14 @@ func (l *Log) PruneSnapshots(before time.Time, dryRun bool) (deploylog.Pruned, e
 	}
 	return snapshotfile.Prune(l.snapshotDir(), before, dryRun)
 }
+
+// Index implements deploylog.IndexLog.
+func (l *Log) Index(ctx context.Context, name string) (deploylog.Index, error) {
+	if l.snapshots == "" {
+		return nil, errors.New("there is no directory for indexes")
+	}
+	if err := os.MkdirAll(l.snapshots, 0o700); err != nil {
+		return nil, err
+	}
+	return l.indexes.Open(ctx, name)
+}

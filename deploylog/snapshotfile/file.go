@@ -95,7 +95,7 @@ func makeDir(dir string, share func(dir *os.File, made bool)) error {
 	return f.Close()
 }
 
-// Prune removes the files that were not written since a time, and what processes left
+// Prune removes the snapshots and the indexes that were not written since a time, and what processes left
 // unfinished that were killed; with dryRun it removes nothing and returns what it would.
 func Prune(dir string, before time.Time, dryRun bool) (all deploylog.Pruned, failed error) {
 	entries, err := os.ReadDir(dir)
@@ -103,6 +103,10 @@ func Prune(dir string, before time.Time, dryRun bool) (all deploylog.Pruned, fai
 		return all, fmt.Errorf("prune snapshots: %w", err)
 	}
 	for _, e := range entries {
+		if e.IsDir() {
+			failed = errors.Join(failed, pruneIndex(filepath.Join(dir, e.Name()), before, dryRun, &all))
+			continue
+		}
 		info, err := e.Info()
 		if err != nil || !info.Mode().IsRegular() {
 			continue
@@ -121,4 +125,21 @@ func Prune(dir string, before time.Time, dryRun bool) (all deploylog.Pruned, fai
 		all.Add(info)
 	}
 	return all, failed
+}
+
+// pruneIndex removes an index that was not written since a time, with all of its directory, and one that was to go.
+func pruneIndex(dir string, before time.Time, dryRun bool, all *deploylog.Pruned) error {
+	name := filepath.Base(dir)
+	info, err := os.Lstat(filepath.Join(dir, indexFile))
+	gone := strings.HasPrefix(name, unfinished)
+	if err != nil || !gone && (!strings.HasSuffix(name, indexSuffix) || !info.ModTime().Before(before)) {
+		return nil
+	}
+	if !dryRun {
+		if err := os.RemoveAll(dir); err != nil {
+			return fmt.Errorf("prune index: %w", err)
+		}
+	}
+	all.Add(info)
+	return nil
 }

@@ -52,3 +52,11 @@ func (l *Log) origin(ctx context.Context, seq int64) (of snapshotfile.Origin, er
 func (l *Log) PruneSnapshots(before time.Time, dryRun bool) (deploylog.Pruned, error) {
 	return snapshotfile.Prune(l.snapshotDir(), before, dryRun)
 }
+
+// Index implements deploylog.IndexLog.
+func (l *Log) Index(ctx context.Context, name string) (deploylog.Index, error) {
+	if l.readOnly {
+		return nil, errReadOnly
+	}
+	return l.indexes.Open(ctx, name)
+}

@@ -42,6 +42,7 @@ import (
 	"io"
 	"log/slog"
 	"net/url"
+	"os"
 	"path/filepath"
 	"strconv"
 	"sync"
@@ -51,6 +52,7 @@ import (
 
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/deploylog/queue"
+	"github.com/deployster-go/deployster/deploylog/snapshotfile"
 	"github.com/deployster-go/deployster/deploylog/sqlite/wal"
 	"github.com/deployster-go/deployster/deploylog/turn"
 )
@@ -91,6 +93,7 @@ type Log struct {
 	writer   *writer
 
 	elsewhere elsewhere
+	indexes   snapshotfile.Indexes
 
 	turns   turn.Turns
 	closing sync.Once
@@ -101,6 +104,7 @@ type Log struct {
 var (
 	_ deploylog.Log          = (*Log)(nil)
 	_ deploylog.SnapshotLog  = (*Log)(nil)
+	_ deploylog.IndexLog     = (*Log)(nil)
 	_ deploylog.ThenAppender = (*Log)(nil)
 )
 
@@ -150,6 +154,8 @@ func (l *Log) open(ctx context.Context, s settings) error {
 		return err
 	}
 	l.path = real
+	l.indexes.Dir, l.indexes.Origin = l.snapshotDir(), l.origin
+	l.indexes.Share = func(dir *os.File, made bool) { GiveObject(l.path, dir, made) }
 	readers, err := connect(l.path, "rw", s, "_query_only=1")
 	if err != nil {
 		return err
@@ -260,7 +266,7 @@ func (l *Log) Close() error {
 		err = l.writer.close()
 		l.queue.Break(errClosed)
 		l.queue.Refuse(errClosed)
-		err = errors.Join(err, l.readers.Close())
+		err = errors.Join(err, l.indexes.Close(), l.readers.Close())
 	})
 	if err != nil {
 		return fmt.Errorf("close deployment log %s: %w", l.path, err)

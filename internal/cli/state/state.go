@@ -201,7 +201,10 @@ func find(ctx context.Context, a *app.App, m runs.Memory, resource string, manif
 	if err != nil {
 		return nil, err
 	}
-	all := history.Named(resource)
+	all, err := history.Named(ctx, resource)
+	if err != nil {
+		return nil, err
+	}
 	for _, t := range slices.Backward(all) {
 		known := slices.ContainsFunc(things, func(other *runs.Thing) bool { return other.Of(t.Owner()) })
 		if len(t.Manifest) > 0 && !known && (!t.Deposed || !hasCurrent(all, t)) {

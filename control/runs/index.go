@@ -1,0 +1,515 @@
+package runs
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/deployster-go/deployster/deploylog"
+)
+
+// What runs have made and what was done to it follows from all of a log, and a run asks for a little of it. So an
+// index is kept beside the log where that is long, and a run reads of the log what is newer than that. Who cannot
+// have one reads all of the log.
+
+const (
+	indexName = "runs"
+
+	indexAfter  = 1024    // new events after which the index is written
+	indexFormer = 1 << 16 // the same, where what former versions recorded was in the way
+
+	// What an index holds, by what its keys begin with.
+	underPage      = "page\x00"      // of an owner, by its id
+	underOwner     = "owner\x00"     // owners with a workspace
+	underNamed     = "named\x00"     // owners with a name
+	underFiles     = "files\x00"     // owners of files
+	underKey       = "key\x00"       // owners of a thing with a Key
+	underResource  = "resource\x00"  // owners of a thing with a name
+	underID        = "id\x00"        // owners of a thing with an id that is not its name
+	underCalled    = "called\x00"    // owners of a thing whose id is its name
+	underKeyless   = "keyless\x00"   // owners of a thing without a Key, by its name and by what it is like
+	underFirst     = "first\x00"     // who was first to make something whose id is its name
+	underIdentity  = "identity\x00"  // as the other fields of Pasts
+	underUnsettled = "unsettled\x00" //
+	underKept      = "kept\x00"      //
+	underHost      = "host\x00"      //
+	keyRuns        = "runs"          // of steps, that have not ended
+	keyFormer      = "former"        // there is something that a former version recorded
+)
+
+// indexError says that an index cannot be used. Then all of the log is read.
+type indexError struct{ err error }
+
+func (e indexError) Error() string { return e.err.Error() }
+func (e indexError) Unwrap() error { return e.err }
+
+// indexed reads an index as it was when it was asked first.
+type indexed struct {
+	index deploylog.Index // nil is none: all is known
+	base  int64           // up to this event it was
+}
+
+func (x *indexed) checked(seq int64, docs map[string][]byte, err error) (map[string][]byte, error) {
+	switch {
+	case err == nil && seq == x.base:
+		return docs, nil
+	case err == nil, errors.Is(err, deploylog.ErrIndexMoved):
+		return nil, deploylog.ErrIndexMoved
+	}
+	return nil, indexError{err}
+}
+
+func (x *indexed) read(ctx context.Context, keys ...string) (map[string][]byte, error) {
+	if x.index == nil || len(keys) == 0 {
+		return nil, nil
+	}
+	return x.checked(x.index.Read(ctx, keys...))
+}
+
+func (x *indexed) under(ctx context.Context, prefix string) (map[string][]byte, error) {
+	if x.index == nil {
+		return nil, nil
+	}
+	return x.checked(x.index.Under(ctx, prefix))
+}
+
+// again has the index be asked as it is now.
+func (x *indexed) again(ctx context.Context) error {
+	seq, _, err := x.index.Read(ctx)
+	if err != nil {
+		return indexError{err}
+	}
+	x.base = seq
+	return nil
+}
+
+// sure does something that reads an index, anew after start where that was written meanwhile, and without it where
+// it cannot be used.
+func (x *indexed) sure(ctx context.Context, start func() error, do func() error) error {
+	for {
+		err := do()
+		if err == nil {
+			return nil
+		}
+		for err != nil {
+			var unusable indexError
+			switch {
+			case ctx.Err() != nil:
+				return err
+			case errors.Is(err, deploylog.ErrIndexMoved):
+				if err = x.again(ctx); err == nil {
+					err = start()
+				}
+			case errors.As(err, &unusable):
+				x.index, x.base = nil, 0
+				err = start()
+			default:
+				return err
+			}
+		}
+	}
+}
+
+// lazy are values by name, of which those are read from an index that somebody asks for.
+type lazy[V any] struct {
+	under   string
+	known   map[string]*V // nil is that there is none
+	changed map[string]bool
+}
+
+func newLazy[V any](under string) lazy[V] {
+	return lazy[V]{under, map[string]*V{}, map[string]bool{}}
+}
+
+func (l *lazy[V]) get(ctx context.Context, x *indexed, name string) (*V, error) {
+	v, known := l.known[name]
+	if known || x.index == nil {
+		return v, nil
+	}
+	docs, err := x.read(ctx, l.under+name)
+	if err != nil {
+		return nil, err
+	}
+	if text := docs[l.under+name]; text != nil {
+		v = new(V)
+		if err := json.Unmarshal(text, v); err != nil {
+			return nil, indexError{fmt.Errorf("reading %q of the index of runs: %w", l.under+name, err)}
+		}
+	}
+	l.known[name] = v
+	return v, nil
+}
+
+// set has another value have the name; nil is none.
+func (l *lazy[V]) set(name string, v *V) { l.known[name], l.changed[name] = v, true }
+
+// all reads all of them.
+func (l *lazy[V]) all(ctx context.Context, x *indexed) error {
+	docs, err := x.under(ctx, l.under)
+	if err != nil {
+		return err
+	}
+	for key, text := range docs {
+		name := strings.TrimPrefix(key, l.under)
+		if _, known := l.known[name]; known {
+			continue
+		}
+		v := new(V)
+		if err := json.Unmarshal(text, v); err != nil {
+			return indexError{fmt.Errorf("reading %q of the index of runs: %w", key, err)}
+		}
+		l.known[name] = v
+	}
+	return nil
+}
+
+// changes are what is other than in the index.
+func (l *lazy[V]) changes(to map[string][]byte) error {
+	for name := range l.changed {
+		v := l.known[name]
+		if v == nil {
+			to[l.under+name] = nil
+			continue
+		}
+		text, err := json.Marshal(v)
+		if err != nil {
+			return fmt.Errorf("writing %q of the index of runs: %w", l.under+name, err)
+		}
+		to[l.under+name] = text
+	}
+	return nil
+}
+
+// indexOf returns the index of a log, written anew where the log says much more than it. nil is that there is none.
+func indexOf(ctx context.Context, log deploylog.Log) (deploylog.Index, error) {
+	keeper, can := log.(deploylog.IndexLog)
+	if !can {
+		return nil, nil
+	}
+	head := int64(0)
+	for e, err := range log.Read(ctx, deploylog.Filter{Last: 1}) {
+		if err != nil {
+			return nil, err
+		}
+		head = e.Seq
+	}
+	if head < indexAfter {
+		return nil, nil
+	}
+	index, err := keeper.Index(ctx, indexName)
+	if err != nil {
+		return nil, nil //nolint:nilerr // there is no place for one, or it is damaged
+	}
+	seq, docs, err := index.Read(ctx, keyFormer)
+	former := docs[keyFormer] != nil
+	switch {
+	case err != nil, former && head-seq < indexFormer:
+		return nil, nil //nolint:nilerr // as above
+	case !former && head-seq < indexAfter:
+		return index, nil
+	}
+	written, err := writeIndex(ctx, log, index, seq, former)
+	if err != nil && ctx.Err() == nil { // such as that another process was faster, or that the disk is full
+		seq, docs, err = index.Read(ctx, keyFormer)
+		written = err == nil && seq > 0 && docs[keyFormer] == nil
+	}
+	if err != nil || !written {
+		return nil, ctx.Err()
+	}
+	return index, nil
+}
+
+// writeIndex has the index of a log be up to its end. It reports whether the index can be used.
+func writeIndex(ctx context.Context, log deploylog.Log, index deploylog.Index, from int64, former bool) (usable bool, err error) {
+	h, p := newHistory(log), NewPasts(log)
+	if from > 0 && !former {
+		h.indexed, p.indexed = indexed{index, from}, indexed{index, from}
+		h.seq, p.seq = from, from
+		if err := p.begin(ctx); err != nil {
+			return false, err
+		}
+	}
+	p.opened = true
+	for e, err := range log.Read(ctx, deploylog.Filter{After: h.seq}) {
+		if err == nil {
+			err = h.foldNew(ctx, e)
+		}
+		if err == nil {
+			p.seq, err = e.Seq, p.fold(ctx, e)
+		}
+		if err != nil {
+			return false, err
+		}
+	}
+	changes := map[string][]byte{}
+	if h.former() {
+		return false, index.Write(ctx, from, h.seq, map[string][]byte{keyFormer: {'1'}})
+	}
+	if former {
+		changes[keyFormer] = nil
+	}
+	if err := errors.Join(h.changes(changes), p.changes(changes)); err != nil {
+		return false, err
+	}
+	return true, index.Write(ctx, from, h.seq, changes)
+}
+
+// page is what is known to be there of one owner; what is in places is of these.
+type page struct {
+	owner  Owner
+	things []*Thing
+	keys   map[string]bool // by which the index finds it
+}
+
+// pageText is a page in an index.
+type pageText struct {
+	Owner  Owner
+	Things []thingText
+}
+
+type thingText struct {
+	Making
+
+	Name, ID, Run    string
+	At               int64 // nanoseconds since 1970
+	Deposed, Claimed bool
+	Order            int64
+}
+
+// findable are the keys under which an index has a page, and whether its owner is there.
+func (p *page) findable(id string) map[string]bool {
+	keys := map[string]bool{}
+	if len(p.things) == 0 {
+		return keys
+	}
+	put := func(under, what string) {
+		keys[under+what+"\x00"+id] = under == underOwner || under == underFiles || under == underNamed
+	}
+	if len(p.owner.Manifest) > 0 || p.owner.Name != "" {
+		put(underOwner, p.owner.Workspace)
+		put(underFiles, strings.Join(p.owner.Manifest, "\x01"))
+	}
+	if p.owner.Name != "" {
+		put(underNamed, p.owner.Name)
+	}
+	for _, t := range p.things {
+		put(underResource, t.Name)
+		for _, key := range t.keys() {
+			put(underKey, key)
+		}
+		if t.key() == "" && !t.Claimed {
+			put(underKeyless, t.Name+"\x00"+t.likeness())
+		}
+		if t.ID != "" {
+			put(underID, t.ID)
+		} else if !t.Claimed {
+			put(underCalled, t.Name)
+		}
+	}
+	return keys
+}
+
+// load has pages be here.
+func (h *History) load(ctx context.Context, ids []string) error {
+	ids = slices.DeleteFunc(ids, func(id string) bool { return h.pages[id] != nil })
+	if h.index == nil || len(ids) == 0 {
+		return nil
+	}
+	keys := make([]string, len(ids))
+	for i, id := range ids {
+		keys[i] = underPage + id
+	}
+	docs, err := h.read(ctx, keys...)
+	if err != nil {
+		return err
+	}
+	return h.take(docs)
+}
+
+// take has pages of the index be here.
+func (h *History) take(docs map[string][]byte) error {
+	for key, text := range docs {
+		id := strings.TrimPrefix(key, underPage)
+		if h.pages[id] != nil {
+			continue
+		}
+		var read pageText
+		if err := json.Unmarshal(text, &read); err != nil {
+			return indexError{fmt.Errorf("reading %q of the index of runs: %w", key, err)}
+		}
+		p := h.page(id, read.Owner)
+		for _, t := range read.Things {
+			h.put(p, &Thing{
+				Making: t.Making, Name: t.Name, ID: t.ID, Run: t.Run, At: time.Unix(0, t.At).UTC(), Deposed: t.Deposed, Claimed: t.Claimed, order: t.Order,
+			})
+		}
+		p.keys = p.findable(id)
+	}
+	return nil
+}
+
+// page returns a page, which is new where it is not here.
+func (h *History) page(id string, of Owner) *page {
+	p := h.pages[id]
+	if p == nil {
+		p = &page{owner: of}
+		h.pages[id] = p
+		files := sameFiles(of)
+		h.same[files] = append(h.same[files], p)
+		if of.Name != "" {
+			h.same[of.Name] = append(h.same[of.Name], p)
+		}
+	}
+	return p
+}
+
+func sameFiles(o Owner) string {
+	return strings.Join(append([]string{"", o.Workspace}, o.Manifest...), "\x00")
+}
+
+// findAll has all pages be here.
+func (h *History) findAll(ctx context.Context) error {
+	docs, err := h.under(ctx, underPage)
+	if err != nil {
+		return err
+	}
+	return h.take(docs)
+}
+
+// find has all pages be here that the index finds below a key, of owners that meet a condition; nil is all.
+func (h *History) find(ctx context.Context, under string, which func(Owner) bool) error {
+	if h.index == nil || h.asked[under] {
+		return nil
+	}
+	docs, err := h.under(ctx, under)
+	if err != nil {
+		return err
+	}
+	var ids []string
+	for key, text := range docs {
+		var owner Owner
+		if which != nil {
+			if err := json.Unmarshal(text, &owner); err != nil {
+				return indexError{fmt.Errorf("reading %q of the index of runs: %w", key, err)}
+			}
+		}
+		if which == nil || which(owner) {
+			ids = append(ids, key[strings.LastIndexByte(key, 0)+1:])
+		}
+	}
+	if err := h.load(ctx, ids); err != nil {
+		return err
+	}
+	h.asked[under] = which == nil
+	return nil
+}
+
+// findNamed has all things of a name be here.
+func (h *History) findNamed(ctx context.Context, name string) error {
+	return h.find(ctx, underResource+name+"\x00", nil)
+}
+
+// findSame has all things be here that an owner has by what was recorded, and those of one in the place of a name.
+func (h *History) findSame(ctx context.Context, o Owner, name string) error {
+	return h.findOf(ctx, o, name, "same", o.same)
+}
+
+// findOwn has all things be here that an owner has.
+func (h *History) findOwn(ctx context.Context, o Owner) error {
+	return h.findOf(ctx, o, "", "own", func(was Owner) bool { return was.Is(o) })
+}
+
+func (h *History) findOf(ctx context.Context, o Owner, name, how string, is func(Owner) bool) error {
+	id := pageID(o, name)
+	if h.index == nil || h.asked[how+id] {
+		return nil
+	}
+	if err := h.load(ctx, []string{id}); err != nil {
+		return err
+	}
+	if o.Name != "" {
+		if err := h.find(ctx, underNamed+o.Name+"\x00", is); err != nil {
+			return err
+		}
+	}
+	if len(o.Manifest) > 0 {
+		if err := h.find(ctx, underFiles+strings.Join(o.Manifest, "\x01")+"\x00", is); err != nil {
+			return err
+		}
+	}
+	h.asked[how+id] = true
+	return nil
+}
+
+// changes are what is other than in the index.
+func (h *History) changes(to map[string][]byte) error {
+	for id := range h.changed {
+		p := h.pages[id]
+		now := p.findable(id)
+		owner, err := json.Marshal(p.owner)
+		if err != nil {
+			return err
+		}
+		for key := range p.keys {
+			if _, still := now[key]; !still {
+				to[key] = nil
+			}
+		}
+		for key, owned := range now {
+			if _, already := p.keys[key]; already {
+				continue
+			}
+			if to[key] = []byte{}; owned {
+				to[key] = owner
+			}
+		}
+		if to[underPage+id] = nil; len(p.things) == 0 {
+			continue
+		}
+		text := pageText{Owner: p.owner}
+		for _, t := range p.things {
+			text.Things = append(text.Things, thingText{t.Making, t.Name, t.ID, t.Run, t.At.UnixNano(), t.Deposed, t.Claimed, t.order})
+		}
+		if to[underPage+id], err = json.Marshal(text); err != nil {
+			return err
+		}
+	}
+	return h.first.changes(to)
+}
+
+// former reports whether anything is there whose identity a former version did not record: it is found out anew by
+// each run, so that no index can have it.
+func (h *History) former() bool {
+	return slices.ContainsFunc(slices.Collect(maps.Values(h.things)), func(list []*Thing) bool {
+		return slices.ContainsFunc(list, func(t *Thing) bool { return t.Legacy })
+	})
+}
+
+// likeness tells what was made as something else was, by what is recorded.
+func (m Making) likeness() string {
+	if m.Protected != nil {
+		return "protected"
+	}
+	var config any
+	dec := json.NewDecoder(bytes.NewReader(m.Config))
+	dec.UseNumber()
+	if dec.Decode(&config) != nil {
+		return "protected"
+	}
+	return likeness(m.Type, config)
+}
+
+func likeness(typ string, config any) string {
+	text, err := json.Marshal([]any{typ, config})
+	if err != nil {
+		return "protected"
+	}
+	return fmt.Sprintf("%x", sha256.Sum256(text))
+}

@@ -1,0 +1,197 @@
+package runs
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/deployster-go/deployster/deploylog"
+	"github.com/deployster-go/deployster/runner/report"
+)
+
+// made puts what a run makes into the form of the log.
+func (r *Run) made(m *report.Made) (*Making, error) {
+	config, err := json.Marshal(m.Config)
+	if err != nil {
+		return nil, fmt.Errorf("encoding its configuration: %w", err)
+	}
+	out := &Making{
+		ManifestName: r.o.ManifestName, Manifest: r.o.Manifest, Workspace: r.o.Workspace, Machine: r.o.Machine,
+		Type: m.Type, ImageID: m.ImageID, ImageDigest: m.ImageDigest, DependsOn: m.DependsOn,
+		TimeoutMS: m.Timeout.Milliseconds(), PreventDestroy: m.PreventDestroy, File: m.Declared.File, Line: m.Declared.Line, Column: m.Declared.Column,
+	}
+	if r.o.Place == "" {
+		out.Identity = &m.Identity
+	}
+	for _, p := range m.Plugs {
+		out.Plugs = append(out.Plugs, madePlug(p))
+	}
+	if len(m.Secrets) == 0 && len(config) <= maxInline {
+		out.Config = config
+		return out, nil
+	}
+	if r.o.Protected == nil {
+		return nil, errors.New("there is no place for what is secret in it")
+	}
+	ref, err := r.o.Protected.Put(secretConfig{config, m.Secrets})
+	out.Protected = &ref
+	return out, err
+}
+
+// recordMade appends an event that says what is made, and removes the protected document of what was made
+// before, unless that is still to be removed. Whoever dies in between leaves a document to which nothing refers.
+func (r *Run) recordMade(ctx context.Context, e deploylog.Event, p Data, m *report.Made) (err error) {
+	_, resource, _ := parts(e.Target)
+	if p.Made, err = r.made(m); err != nil {
+		return fmt.Errorf("recording what is made of %s: %w", resource, err)
+	}
+	return r.changing(ctx, func() error { return appendEvent(ctx, r.o.Log, e, p) })
+}
+
+// changing appends an event that changes what is made, and removes the protected documents of what is gone then.
+func (r *Run) changing(ctx context.Context, appends func() error) error {
+	r.history.mu.Lock()
+	defer r.history.mu.Unlock()
+	if err := r.history.Update(ctx); err != nil {
+		return err
+	}
+	if err := appends(); err != nil {
+		return err
+	}
+	var gone []*Thing
+	r.history.dropped = func(t *Thing) { gone = append(gone, t) }
+	defer func() { r.history.dropped = nil }()
+	if err := r.history.Update(ctx); err != nil {
+		return err
+	}
+	for _, t := range gone {
+		if t.Protected != nil && r.o.Protected != nil && !slices.Contains(r.history.things[t.Name], t) {
+			_ = r.o.Protected.Remove(*t.Protected) // at worst it is removed with what nothing refers to
+		}
+	}
+	return nil
+}
+
+// own records of something that is as configured that it is of this manifest from now on: what another one had
+// and declares no longer, and what no run made. What is recorded already changes where prevent_destroy does.
+func (r *Run) own(ctx context.Context, e report.Event, p Data) error {
+	m := e.Made()
+	t, claimed, err := r.ofOwn(ctx, e.Resource, m.Identity.Key)
+	switch {
+	case err != nil:
+		return err
+	case e.Took != nil:
+		p.From = e.Took.Run
+	case t != nil && t.Type == m.Type && t.ID == e.ID && r.outdated(t, m):
+		p.From = t.Run
+	case m.Identity.Key != "" && !claimed && (t == nil || t.ID != e.ID):
+		owner := r.o.Owner()
+		return appendEvent(ctx, r.o.Log, deploylog.Event{
+			Deployment: r.o.ID, Target: resourceTarget(e.Resource), Revision: r.o.Revision, Name: EventResourceClaimed, Attempt: 1,
+		}, Data{Of: &owner, Key: m.Identity.Key, Also: m.Identity.Also})
+	default:
+		return nil
+	}
+	return r.recordMade(ctx, deploylog.Event{
+		Deployment: r.o.ID, Target: resourceTarget(e.Resource), Revision: r.o.Revision, Name: string(report.ResourceAdopted), Attempt: 1,
+	}, Data{ID: p.ID, Took: p.Took, From: p.From}, m)
+}
+
+// ofOwn returns what the manifest has under a name, and whether it has anything of a key.
+func (r *Run) ofOwn(ctx context.Context, name, key string) (t *Thing, claimed bool, err error) {
+	r.history.mu.Lock()
+	defer r.history.mu.Unlock()
+	if err = r.history.Update(ctx); err == nil {
+		t, err = r.history.Thing(ctx, r.o.Owner(), name)
+	}
+	if err != nil {
+		return nil, false, err
+	}
+	list, err := r.history.WithKey(ctx, key)
+	return t, slices.ContainsFunc(list, func(other *Thing) bool { return other.Of(r.o.Owner()) }), err
+}
+
+// outdated reports whether what is recorded of a thing is to be recorded anew, though nothing is done to it.
+func (r *Run) outdated(t *Thing, m *report.Made) bool {
+	renamed := t.ManifestName != r.o.ManifestName || !slices.Equal(t.Manifest, r.o.Manifest)
+	return t.Legacy || renamed || t.PreventDestroy != m.PreventDestroy || m.Identity.Key != "" && !slices.Equal(t.keys(), m.Identity.Keys())
+}
+
+// madeBefore is the run that made what is known by a name, for this manifest or another one; ""
+// where none did.
+func (r *Run) madeBefore(ctx context.Context, e report.Event) (string, error) {
+	r.history.mu.Lock()
+	defer r.history.mu.Unlock()
+	if e.Took != nil {
+		return e.Took.Run, nil
+	}
+	t, err := r.history.Thing(ctx, r.o.Owner(), e.Resource)
+	if t == nil {
+		return "", err
+	}
+	return t.Run, nil
+}
+
+// recordMoves records the names that things of the manifest have from now on, with what is kept of them.
+func (r *Run) recordMoves(ctx context.Context) error {
+	owner := r.o.Owner()
+	moves, ids, err := r.movesNow(ctx, owner) // and lets go of the lock: what is kept is read by way of what keeps it up to date
+	if err != nil {
+		return err
+	}
+	for _, from := range slices.Sorted(maps.Keys(moves)) {
+		err := appendEvent(ctx, r.o.Log, deploylog.Event{
+			Deployment: r.o.ID, Target: resourceTarget(moves[from]), Revision: r.o.Revision, Name: EventResourceMoved, Attempt: 1,
+		}, Data{From: from, Of: &owner, ID: ids[moves[from]]})
+		if err == nil && ids[moves[from]] == "" { // else it is kept by its id
+			err = r.moveKept(ctx, from, moves[from])
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// movesNow are the names to record, by the former ones, and the ids of what has them.
+func (r *Run) movesNow(ctx context.Context, owner Owner) (moves, ids map[string]string, err error) {
+	r.history.mu.Lock()
+	defer r.history.mu.Unlock()
+	more, err := r.history.Moves(ctx, owner, r.o.Moved)
+	if err == nil {
+		err = r.history.Move(ctx, owner, more)
+	}
+	moves, ids = r.history.moves, map[string]string{}
+	for _, name := range moves {
+		var t *Thing
+		if t, err = r.history.Thing(ctx, owner, name); err != nil {
+			return nil, nil, err
+		}
+		if t != nil {
+			ids[name] = t.ID
+		}
+	}
+	r.history.moves = nil
+	return moves, ids, err
+}
+
+// attemptMoved is that of what is kept under another name: types keep more in the same run.
+const attemptMoved = 1 << 20
+
+// moveKept has what is kept of a resource, which has its name as its id, kept under another name. The document
+// stays the same.
+func (r *Run) moveKept(ctx context.Context, from, to string) error {
+	kept, err := r.o.memory().lastKept(ctx, from, "")
+	if err != nil || kept.None() {
+		return err
+	}
+	for name, now := range map[string]*Kept{to: &kept, from: {}} {
+		err = errors.Join(err, appendEvent(ctx, r.o.Log, deploylog.Event{
+			Deployment: r.o.ID, Target: resourceTarget(name), Revision: r.o.Revision, Name: string(report.ResourceKept), Attempt: attemptMoved,
+		}, Data{Kept: now}))
+	}
+	return err
+}
