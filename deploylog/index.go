@@ -13,8 +13,8 @@ type Index interface {
 	// missing.
 	Read(ctx context.Context, keys ...string) (seq int64, docs map[string][]byte, err error)
 
-	// Under returns the documents whose keys begin with a prefix, and up to which event the index is.
-	Under(ctx context.Context, prefix string) (seq int64, docs map[string][]byte, err error)
+	// Under returns the documents whose keys begin with any of some prefixes, and up to which event the index is.
+	Under(ctx context.Context, prefixes ...string) (seq int64, docs map[string][]byte, err error)
 
 	// Write has the index be up to an event, with other documents under some keys; nil removes one. All of that
 	// happens, or nothing: it fails with ErrIndexMoved where the index is no longer up to from.

@@ -73,11 +73,11 @@ func (x *indexed) read(ctx context.Context, keys ...string) (map[string][]byte, 
 	return x.checked(x.index.Read(ctx, keys...))
 }
 
-func (x *indexed) under(ctx context.Context, prefix string) (map[string][]byte, error) {
-	if x.index == nil {
+func (x *indexed) under(ctx context.Context, prefixes ...string) (map[string][]byte, error) {
+	if x.index == nil || len(prefixes) == 0 {
 		return nil, nil
 	}
-	return x.checked(x.index.Under(ctx, prefix))
+	return x.checked(x.index.Under(ctx, prefixes...))
 }
 
 // again has the index be asked as it is now.
@@ -145,6 +145,31 @@ func (l *lazy[V]) get(ctx context.Context, x *indexed, name string) (*V, error) 
 	}
 	l.known[name] = v
 	return v, nil
+}
+
+// prepare reads those of some names at once, which somebody is going to ask for.
+func (l *lazy[V]) prepare(ctx context.Context, x *indexed, names []string) error {
+	var keys []string
+	for _, name := range names {
+		if _, known := l.known[name]; !known {
+			keys = append(keys, l.under+name)
+		}
+	}
+	docs, err := x.read(ctx, keys...)
+	if err != nil || x.index == nil {
+		return err
+	}
+	for _, key := range keys {
+		var v *V
+		if text := docs[key]; text != nil {
+			v = new(V)
+			if err := json.Unmarshal(text, v); err != nil {
+				return indexError{fmt.Errorf("reading %q of the index of runs: %w", key, err)}
+			}
+		}
+		l.known[strings.TrimPrefix(key, l.under)] = v
+	}
+	return nil
 }
 
 // set has another value have the name; nil is none.
@@ -409,6 +434,50 @@ func (h *History) find(ctx context.Context, under string, which func(Owner) bool
 	}
 	h.asked[under] = which == nil
 	return nil
+}
+
+// Prepare reads at once what a run of a manifest with some resources is going to ask for.
+func (h *History) Prepare(ctx context.Context, of Owner, names []string) error {
+	if h.index == nil {
+		return nil
+	}
+	return h.sure(ctx, func() error {
+		if err := h.findOwn(ctx, of); err != nil {
+			return err
+		}
+		var under, none []string
+		for _, name := range names {
+			t := h.thing(of, name)
+			if t == nil {
+				none = append(none, name)
+				under = append(under, underID+name+"\x00", underCalled+name+"\x00")
+				continue
+			}
+			for _, key := range t.keys() {
+				under = append(under, underKey+key+"\x00")
+			}
+		}
+		if err := h.first.prepare(ctx, &h.indexed, none); err != nil {
+			return err
+		}
+		under = slices.DeleteFunc(under, func(prefix string) bool { return h.asked[prefix] })
+		docs, err := h.under(ctx, under...)
+		if err != nil {
+			return err
+		}
+		var ids []string
+		for key := range docs {
+			ids = append(ids, key[strings.LastIndexByte(key, 0)+1:])
+		}
+		slices.Sort(ids)
+		if err := h.load(ctx, slices.Compact(ids)); err != nil {
+			return err
+		}
+		for _, prefix := range under {
+			h.asked[prefix] = true
+		}
+		return nil
+	})
 }
 
 // findNamed has all things of a name be here.

@@ -37,9 +37,11 @@ func (f *fakeIndex) Read(_ context.Context, keys ...string) (int64, map[string][
 	return f.seq, found, f.fail
 }
 
-func (f *fakeIndex) Under(_ context.Context, prefix string) (int64, map[string][]byte, error) {
+func (f *fakeIndex) Under(_ context.Context, prefixes ...string) (int64, map[string][]byte, error) {
 	found := maps.Clone(f.docs)
-	maps.DeleteFunc(found, func(key string, _ []byte) bool { return !strings.HasPrefix(key, prefix) })
+	maps.DeleteFunc(found, func(key string, _ []byte) bool {
+		return !slices.ContainsFunc(prefixes, func(prefix string) bool { return strings.HasPrefix(key, prefix) })
+	})
 	return f.seq, found, f.fail
 }
 
@@ -217,8 +219,8 @@ func TestWhatAnIndexSaysFollowsFromTheLog(t *testing.T) {
 				h, p = open()
 			case 2:
 				require.NoError(t, h.Update(ctx))
-				_, err := h.Called(ctx, s.owners[0], "b")
-				require.NoError(t, err)
+				require.NoError(t, h.Prepare(ctx, *s.owner(t, "prepares"), someNames[:3]))
+				require.NoError(t, p.Prepare(ctx, append([]string{"a#R1"}, someNames...)))
 			case 3:
 				if rapid.IntRange(0, 3).Draw(t, "breaks") == 0 {
 					index.fail = errors.New("the disk is broken")

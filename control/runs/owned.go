@@ -35,6 +35,23 @@ func NewOwned(h *History, of Owner, run string, m Memory, past runner.PastFunc) 
 	return &Owned{Of: of, Run: run, Memory: m, Places: past, history: h}
 }
 
+// Prepare reads at once what is going to be asked for of resources.
+func (o *Owned) Prepare(ctx context.Context, resources []string) error {
+	o.history.mu.Lock()
+	err := o.history.Prepare(ctx, o.Of, resources)
+	names := slices.Clone(resources)
+	for _, name := range resources {
+		if t := o.history.thing(o.Of, name); t != nil && t.ID != "" {
+			names = append(names, t.ID)
+		}
+	}
+	o.history.mu.Unlock()
+	if err != nil {
+		return err
+	}
+	return o.Memory.Pasts.Prepare(ctx, names)
+}
+
 // Past implements runner.PastFunc.
 func (o *Owned) Past(ctx context.Context, resource string, keeps bool) (p runner.Past, err error) {
 	if p, err = o.Places(ctx, resource, keeps); err != nil { // which brings the history up to date, too

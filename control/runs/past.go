@@ -145,6 +145,27 @@ func (p *Pasts) of(ctx context.Context, placed, id string) (k known, err error) 
 	return k, nil
 }
 
+// Prepare reads at once what somebody is going to ask for of resources, by their names with their places or by the ids
+// that they have instead.
+func (p *Pasts) Prepare(ctx context.Context, names []string) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	err := p.sure(ctx, func() error {
+		err := p.identities.prepare(ctx, &p.indexed, names)
+		if err == nil {
+			err = p.unsettled.prepare(ctx, &p.indexed, names)
+		}
+		if err == nil {
+			err = p.kept.prepare(ctx, &p.indexed, names)
+		}
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("reading what was done to resources before: %w", err)
+	}
+	return nil
+}
+
 // readNew reads what is new in the log.
 func (p *Pasts) readNew(ctx context.Context) error {
 	for e, err := range p.log.Read(ctx, deploylog.Filter{After: p.seq}) {

@@ -139,7 +139,11 @@ func (r *Run) Owned(ctx context.Context, history *runs.History) (*runs.Owned, er
 	owned := runs.NewOwned(history, of, r.Control.ID, memory, past)
 	owned.Declares = r.declarations().Declares
 	owned.Moved = r.Whole.Taking
-	return owned, nil
+	names := make([]string, 0, len(r.Manifest.Resources))
+	for _, res := range r.Manifest.Resources {
+		names = append(names, res.Name)
+	}
+	return owned, owned.Prepare(ctx, names)
 }
 
 func (r *Run) declarations() runs.Declarations {

@@ -191,37 +191,49 @@ func (i *index) read(ctx context.Context, where string, args ...any) (seq int64,
 }
 
 // atOnce is how many keys are asked for in one query.
-const atOnce = 500
+const atOnce = 250
 
 // Read implements deploylog.Index.
 func (i *index) Read(ctx context.Context, keys ...string) (int64, map[string][]byte, error) {
-	if len(keys) > atOnce {
-		seq, docs, err := i.Read(ctx, keys[:atOnce]...)
-		if err != nil {
-			return 0, nil, err
+	return i.some(ctx, keys, func(some []string) (int64, map[string][]byte, error) {
+		args := make([]any, len(some))
+		for n, key := range some {
+			args[n] = []byte(key)
 		}
-		also, more, err := i.Read(ctx, keys[atOnce:]...)
-		if err == nil && also != seq {
-			err = deploylog.ErrIndexMoved
-		}
-		for key, content := range more {
-			docs[key] = content
-		}
-		return seq, docs, err
-	}
-	if len(keys) == 0 {
-		return i.read(ctx, "")
-	}
-	args := make([]any, len(keys))
-	for n, key := range keys {
-		args[n] = []byte(key)
-	}
-	return i.read(ctx, "d.key IN ("+strings.TrimSuffix(strings.Repeat("?,", len(keys)), ",")+")", args...)
+		return i.read(ctx, "d.key IN ("+strings.TrimSuffix(strings.Repeat("?,", len(some)), ",")+")", args...)
+	})
 }
 
 // Under implements deploylog.Index.
-func (i *index) Under(ctx context.Context, prefix string) (int64, map[string][]byte, error) {
-	return i.read(ctx, "d.key >= ? AND d.key < ?", []byte(prefix), append([]byte(prefix), 0xff))
+func (i *index) Under(ctx context.Context, prefixes ...string) (int64, map[string][]byte, error) {
+	return i.some(ctx, prefixes, func(some []string) (int64, map[string][]byte, error) {
+		var args []any
+		for _, prefix := range some {
+			args = append(args, []byte(prefix), append([]byte(prefix), 0xff))
+		}
+		return i.read(ctx, strings.TrimSuffix(strings.Repeat("d.key >= ? AND d.key < ? OR ", len(some)), " OR "), args...)
+	})
+}
+
+// some reads what keys name, some of them at once.
+func (i *index) some(ctx context.Context, keys []string, read func([]string) (int64, map[string][]byte, error)) (seq int64, docs map[string][]byte, err error) {
+	if len(keys) == 0 {
+		return i.read(ctx, "")
+	}
+	for some := range slices.Chunk(keys, atOnce) {
+		upTo, more, err := read(some)
+		switch {
+		case err != nil:
+			return 0, nil, err
+		case docs == nil:
+			seq, docs = upTo, more
+		case upTo != seq:
+			return 0, nil, deploylog.ErrIndexMoved
+		default:
+			maps.Copy(docs, more)
+		}
+	}
+	return seq, docs, nil
 }
 
 // Write implements deploylog.Index.

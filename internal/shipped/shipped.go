@@ -16,6 +16,7 @@ import (
 	"io"
 	"maps"
 	"slices"
+	"sync"
 
 	"github.com/deployster-go/deployster/protocol"
 	"github.com/deployster-go/deployster/resources/command"
@@ -62,8 +63,9 @@ func (t Type) Identify(resource string, config map[string]any) (property, thing 
 	return t.identify(resource, config)
 }
 
+// types lists what ships. Adding a type is adding a line here. Nobody changes it.
 // types lists what ships. Adding a type is adding a line here.
-func types() map[string]Type {
+var types = sync.OnceValue(func() map[string]Type {
 	fileType, containerType, networkType := file.Type(), container.Type(), network.Type()
 	volumeType, commandType, httpType, kubernetesType := volume.Type(), command.Type(), http.Type(), kubernetes.Type()
 	all := map[string]Type{
@@ -84,7 +86,7 @@ func types() map[string]Type {
 		all[name] = t
 	}
 	return all
-}
+})
 
 // managing is the program of the types that manage things of the Docker Engine behind a plug.
 // They see the same of the world, and one may do what another can. The type command has a program of
