@@ -236,7 +236,17 @@ func (r *Runner) applyOne(ctx context.Context, res *resource) (report.Status, er
 		res.state = out.State
 		return report.Unchanged, nil
 	}
+	return r.change(ctx, res, out)
+}
+
+// change brings one resource, which is not as configured, to its configuration.
+func (r *Runner) change(ctx context.Context, res *resource, out protocol.StateOutput) (report.Status, error) {
 	defer res.target.Discard()
+	leave, err := r.enterNew(ctx, res)
+	if err != nil {
+		return report.Failed, err
+	}
+	defer leave()
 	if err := r.runActions(ctx, res, out); err != nil {
 		return report.Failed, err
 	}

@@ -25,6 +25,9 @@ type Observer interface {
 // still running; waiting is called with a sentence when that takes a while.
 type Guard interface {
 	Enter(ctx context.Context, resource string, waiting func(string)) (leave func(), err error)
+
+	// EnterThing returns once no other run makes what a key identifies, which may be of another manifest.
+	EnterThing(ctx context.Context, key string, waiting func(string)) (leave func(), err error)
 }
 
 // Confirmer asks a person. It is called from one goroutine at a time. Its error is failure.ErrQuit where

@@ -399,6 +399,10 @@ type refusing struct{ err error }
 
 func (r refusing) Enter(context.Context, string, func(string)) (func(), error) { return nil, r.err }
 
+func (r refusing) EnterThing(context.Context, string, func(string)) (func(), error) {
+	return nil, r.err
+}
+
 // Whatever the graph, whatever its configurations need, and whatever is gone already: after a destroy nothing is left,
 // and nothing went before what depends on it was gone.
 func TestDestroyProperties(t *testing.T) {

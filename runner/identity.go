@@ -44,6 +44,9 @@ type Owners interface {
 	// Ours returns what runs of this manifest made that is of the key.
 	Ours(ctx context.Context, key string) ([]*report.Owned, error)
 
+	// Update has the answers be as of now, and not of when the past of the resource was asked for.
+	Update(ctx context.Context) error
+
 	// PastOf returns the past of something that runs made.
 	PastOf(ctx context.Context, u report.Undeclared, keeps bool) (Past, error)
 }
@@ -386,6 +389,44 @@ func (r *Runner) takeOfKey(ctx context.Context, res *resource) error {
 		}
 	}
 	return nil
+}
+
+// enterNew waits until no other run makes what a resource is to be, which no run of this manifest made, and finds out
+// whether one of another manifest made it meanwhile.
+func (r *Runner) enterNew(ctx context.Context, res *resource) (leave func(), err error) {
+	var entered []func()
+	leave = func() {
+		for _, leave := range slices.Backward(entered) {
+			leave()
+		}
+	}
+	if r.caller.Guard == nil || r.caller.Owners == nil || res.undeclared != nil || res.past.Made != nil || res.took != nil {
+		return leave, nil
+	}
+	defer func() {
+		if err != nil {
+			leave()
+		}
+	}()
+	entering, cancel := r.containers.Stop.Context(ctx)
+	defer cancel()
+	for _, key := range slices.Sorted(slices.Values(res.identity.Keys())) { // all runs enter them in this order
+		left, err := r.caller.Guard.EnterThing(entering, key, func(text string) { r.notify(report.Waiting, res.Name, "", text) })
+		if err != nil {
+			return nil, r.containers.Stop.Interrupted(ctx, fmt.Errorf("waiting for its turn: %w", err))
+		}
+		entered = append(entered, left)
+	}
+	if len(entered) == 0 {
+		return leave, nil
+	}
+	if err = r.caller.Owners.Update(ctx); err == nil {
+		err = r.takeOfKey(ctx, res)
+	}
+	if err == nil && res.took != nil {
+		err = fmt.Errorf("%s made it while this run was at work, and no longer declares it: apply again, to take it over", res.took.By)
+	}
+	return leave, err
 }
 
 // takeOver has a resource be what another manifest had.

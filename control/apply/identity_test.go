@@ -58,6 +58,7 @@ type world struct {
 	things  map[string]bool
 	marks   map[string]string // of disks: the id of the resource that made it
 	touched []string          // by actions of the run
+	asked   func()            // is called when a type was asked for the first time, before it answers; may be nil
 	runs    int
 	next    int
 }
@@ -99,6 +100,10 @@ func (w *world) answer(call enginetest.Call, init string, which func(protocol.Ac
 	}
 	of := which(in)
 	there := w.things[of]
+	if asked := w.asked; asked != nil {
+		w.asked = nil
+		asked()
+	}
 	out := protocol.StateOutput{Status: protocol.Valid, State: map[string]any{}}
 	if there && strings.HasPrefix(of, "disk") {
 		out.Keep = map[string]any{"id": of}
@@ -223,6 +228,35 @@ func TestSeveralThingsOfAResource(t *testing.T) {
 	apply("a.yaml", "x: {type: parts, config: {names: [p]}}", "b.yaml manages the same thing, as its resource y")
 	apply("b.yaml", "", "")
 	require.Empty(t, w.things)
+}
+
+// A run that found nothing waits for who makes it meanwhile, and does not make it, too.
+func TestTwoRunsDoNotMakeOneThing(t *testing.T) {
+	for name, emptied := range map[string]bool{"that still declares it": false, "that no longer declares it": true} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			for i, file := range []string{"a.yaml", "b.yaml"} {
+				of := declared{root: "one", resources: map[string]string{fmt.Sprint("x", i): "p"}}
+				require.NoError(t, os.WriteFile(filepath.Join(w.dir, file), []byte(of.text()), 0o600))
+			}
+			w.asked = func() {
+				require.NoError(t, w.run(t, "b.yaml", false, false, 1<<30))
+				if emptied {
+					require.NoError(t, os.WriteFile(filepath.Join(w.dir, "b.yaml"), []byte("resources: {}\n"), 0o600))
+				}
+				w.touched = nil
+			}
+			err := w.run(t, "a.yaml", false, false, 1<<30)
+			require.Empty(t, w.touched)
+			if !emptied {
+				require.ErrorContains(t, err, "b.yaml manages the same thing, as its resource x1")
+				return
+			}
+			require.ErrorContains(t, err, "b.yaml made it while this run was at work, and no longer declares it: apply again, to take it over")
+			require.NoError(t, w.run(t, "a.yaml", false, false, 1<<30))
+			require.Empty(t, w.touched)
+		})
+	}
 }
 
 func newWorld(t *testing.T) *world {

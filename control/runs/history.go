@@ -152,8 +152,12 @@ type History struct {
 	moving  Owner               // whose these are
 	seq     int64               // of the last event that is in it
 	order   int64               // of the next thing
-	changed map[string]bool     // pages that are other than in the index
-	dropped func(*Thing)        // is told what is removed; may be nil
+	folding string              // the run whose event is taken in
+
+	hadFormer bool            // something was in it that a former version recorded
+	changed   map[string]bool // pages that are other than in the index
+	losing    string          // the run whose next event is watched for what it removes; "" is none
+	lost      []*Thing        // what that removed
 }
 
 func newHistory(log deploylog.Log) *History {
@@ -166,6 +170,7 @@ func (h *History) clear() {
 	h.asked, h.pages, h.same, h.changed, h.ids = map[string]bool{}, map[string]*page{}, map[string][]*page{}, map[string]bool{}, map[string]int{}
 	h.things, h.keys, h.first = map[string][]*Thing{}, map[string][]*Thing{}, newLazy[Owner](underFirst)
 	h.seq, h.order = h.base, h.base<<16+1<<15
+	h.losing, h.lost = "", nil // it cannot be told any more
 }
 
 // historyEvents are the names of the events that a History is made of.
@@ -177,7 +182,7 @@ var historyEvents = []string{
 // manifest: these remove it themselves (ReadPlace). identify finds out the identities of what was recorded
 // without them, by former versions; it may be nil.
 func ReadHistory(ctx context.Context, log deploylog.Log, identify func(Making) *report.Identity) (*History, error) {
-	index, err := indexOf(ctx, log)
+	index, err := indexOf(ctx, log, identify)
 	if err != nil {
 		return nil, fmt.Errorf("reading what runs have made: %w", err)
 	}
@@ -190,12 +195,8 @@ func readHistory(ctx context.Context, log deploylog.Log, index deploylog.Index, 
 	if h.index = index; index == nil {
 		return h, h.readAll(ctx)
 	}
-	return h, h.sure(ctx, func() error {
-		if err := h.again(ctx); err != nil {
-			return err
-		}
-		return h.start(ctx)
-	})
+	h.base = unread
+	return h, h.sure(ctx, func() error { return nil })
 }
 
 // readAll reads all of the log.
@@ -318,7 +319,7 @@ func (h *History) fold(ctx context.Context, e deploylog.Event) error {
 
 // foldOf folds an event of a resource.
 func (h *History) foldOf(ctx context.Context, resource string, e deploylog.Event) error {
-	h.seq, h.order = e.Seq, e.Seq<<16
+	h.seq, h.order, h.folding = e.Seq, e.Seq<<16, e.Deployment
 	p := DataOf(e)
 	switch {
 	case e.Name == string(report.ResourceDestroyed), e.Name == EventResourceForgotten:
@@ -345,6 +346,7 @@ func (h *History) foldMade(ctx context.Context, resource string, e deploylog.Eve
 	if t.Legacy = t.Identity == nil && len(t.Manifest) > 0 && !h.placed; t.Legacy && h.identify != nil {
 		t.Identity = h.identify(t.Making)
 	}
+	h.hadFormer = h.hadFormer || t.Legacy
 	owner := t.Owner()
 	if err := h.findSame(ctx, owner, resource); err != nil {
 		return err
@@ -366,7 +368,7 @@ func (h *History) foldMade(ctx context.Context, resource string, e deploylog.Eve
 			return err
 		}
 		if first == nil {
-			h.first.set(resource, &owner)
+			h.first.set(&h.indexed, resource, &owner)
 		}
 	}
 	h.add(t)
@@ -503,7 +505,9 @@ func (h *History) foldMoved(ctx context.Context, resource string, p Data) error 
 	}
 	err := error(nil)
 	if from != nil {
-		err = errors.Join(h.findSame(ctx, *from, p.From), h.findSame(ctx, *to, resource))
+		if err = h.findSame(ctx, *from, p.From); err == nil && to != nil {
+			err = h.findSame(ctx, *to, resource)
+		}
 	} else {
 		err = errors.Join(h.findNamed(ctx, p.From), h.findNamed(ctx, resource))
 	}
@@ -574,8 +578,8 @@ func (h *History) remove(t *Thing) {
 	for _, key := range t.keys() {
 		from(h.keys, key)
 	}
-	if h.changed[id] = true; h.dropped != nil {
-		h.dropped(t)
+	if h.changed[id] = true; h.losing != "" && h.losing == h.folding {
+		h.lost = append(h.lost, t)
 	}
 }
 
@@ -691,7 +695,7 @@ func (h *History) Owners(ctx context.Context, workspace string) (owners []Owner,
 		return nil, err
 	}
 	for id, p := range h.pages {
-		if delete(found, id); len(p.things) > 0 && p.owner.Workspace == workspace && (p.owner.Name != "" || len(p.owner.Manifest) > 0) {
+		if delete(found, id); p.isOwned() && p.owner.Workspace == workspace {
 			found[id] = p.owner
 		}
 	}

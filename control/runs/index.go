@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/deployster-go/deployster/deploylog"
+	"github.com/deployster-go/deployster/runner/report"
 )
 
 // What runs have made and what was done to it follows from all of a log, and a run asks for a little of it. So an
@@ -23,7 +24,7 @@ const (
 	indexName = "runs"
 
 	indexAfter  = 1024    // new events after which the index is written
-	indexFormer = 1 << 16 // the same, where what former versions recorded was in the way
+	indexFormer = 1 << 14 // the same, where what former versions recorded was in the way
 
 	// What an index holds, by what its keys begin with.
 	underPage      = "page\x00"      // of an owner, by its id
@@ -80,8 +81,15 @@ func (x *indexed) under(ctx context.Context, prefixes ...string) (map[string][]b
 	return x.checked(x.index.Under(ctx, prefixes...))
 }
 
+// unread is the base of who begins anew with the next question.
+const unread = -1
+
 // again has the index be asked as it is now.
 func (x *indexed) again(ctx context.Context) error {
+	if x.index == nil {
+		x.base = 0
+		return nil
+	}
 	seq, _, err := x.index.Read(ctx)
 	if err != nil {
 		return indexError{err}
@@ -91,10 +99,17 @@ func (x *indexed) again(ctx context.Context) error {
 }
 
 // sure does something that reads an index, anew after start where that was written meanwhile, and without it where
-// it cannot be used.
-func (x *indexed) sure(ctx context.Context, start func() error, do func() error) error {
+// it cannot be used. After an error, whoever asks next begins anew: something may be taken in by half.
+func (x *indexed) sure(ctx context.Context, start func() error, do func() error) (err error) {
+	defer func() {
+		if err != nil {
+			x.base = unread
+		}
+	}()
 	for {
-		err := do()
+		if err = deploylog.ErrIndexMoved; x.base != unread {
+			err = do()
+		}
 		if err == nil {
 			return nil
 		}
@@ -173,7 +188,12 @@ func (l *lazy[V]) prepare(ctx context.Context, x *indexed, names []string) error
 }
 
 // set has another value have the name; nil is none.
-func (l *lazy[V]) set(name string, v *V) { l.known[name], l.changed[name] = v, true }
+func (l *lazy[V]) set(x *indexed, name string, v *V) {
+	if l.known[name], l.changed[name] = v, true; v == nil && x.index == nil { // all is known
+		delete(l.known, name)
+		delete(l.changed, name)
+	}
+}
 
 // all reads all of them.
 func (l *lazy[V]) all(ctx context.Context, x *indexed) error {
@@ -213,7 +233,8 @@ func (l *lazy[V]) changes(to map[string][]byte) error {
 }
 
 // indexOf returns the index of a log, written anew where the log says much more than it. nil is that there is none.
-func indexOf(ctx context.Context, log deploylog.Log) (deploylog.Index, error) {
+// identify finds out the identities of what former versions recorded; it may be nil.
+func indexOf(ctx context.Context, log deploylog.Log, identify func(Making) *report.Identity) (deploylog.Index, error) {
 	keeper, can := log.(deploylog.IndexLog)
 	if !can {
 		return nil, nil
@@ -230,7 +251,7 @@ func indexOf(ctx context.Context, log deploylog.Log) (deploylog.Index, error) {
 	}
 	index, err := keeper.Index(ctx, indexName)
 	if err != nil {
-		return nil, nil //nolint:nilerr // there is no place for one, or it is damaged
+		return nil, nil //nolint:nilerr // there is no place for one
 	}
 	seq, docs, err := index.Read(ctx, keyFormer)
 	former := docs[keyFormer] != nil
@@ -240,7 +261,11 @@ func indexOf(ctx context.Context, log deploylog.Log) (deploylog.Index, error) {
 	case !former && head-seq < indexAfter:
 		return index, nil
 	}
-	written, err := writeIndex(ctx, log, index, seq, former)
+	w := indexWriter{log, index, identify}
+	written, err := w.write(ctx, seq, seq == 0 || former)
+	if errors.As(err, &indexError{}) && ctx.Err() == nil { // what it has is damaged
+		written, err = w.write(ctx, seq, true)
+	}
 	if err != nil && ctx.Err() == nil { // such as that another process was faster, or that the disk is full
 		seq, docs, err = index.Read(ctx, keyFormer)
 		written = err == nil && seq > 0 && docs[keyFormer] == nil
@@ -251,18 +276,35 @@ func indexOf(ctx context.Context, log deploylog.Log) (deploylog.Index, error) {
 	return index, nil
 }
 
-// writeIndex has the index of a log be up to its end. It reports whether the index can be used.
-func writeIndex(ctx context.Context, log deploylog.Log, index deploylog.Index, from int64, former bool) (usable bool, err error) {
-	h, p := newHistory(log), NewPasts(log)
-	if from > 0 && !former {
-		h.indexed, p.indexed = indexed{index, from}, indexed{index, from}
-		h.seq, p.seq = from, from
+// indexWriter writes the index of a log.
+type indexWriter struct {
+	log      deploylog.Log
+	index    deploylog.Index
+	identify func(Making) *report.Identity // may be nil
+}
+
+// write has an index, which is up to an event, be up to the end of the log; whole is from its beginning. It reports
+// whether the index can be used.
+func (w indexWriter) write(ctx context.Context, from int64, whole bool) (usable bool, err error) {
+	h, p, changes := newHistory(w.log), NewPasts(w.log), map[string][]byte{}
+	h.identify, p.opened = w.identify, true
+	if whole {
+		_, docs, err := w.index.Under(ctx, "")
+		if err != nil {
+			return false, err
+		}
+		for key := range docs {
+			changes[key] = nil
+		}
+	} else {
+		h.indexed, p.indexed = indexed{w.index, from}, indexed{w.index, from}
+		h.clear()
+		p.clear()
 		if err := p.begin(ctx); err != nil {
 			return false, err
 		}
 	}
-	p.opened = true
-	for e, err := range log.Read(ctx, deploylog.Filter{After: h.seq}) {
+	for e, err := range w.log.Read(ctx, deploylog.Filter{After: h.seq}) {
 		if err == nil {
 			err = h.foldNew(ctx, e)
 		}
@@ -273,17 +315,13 @@ func writeIndex(ctx context.Context, log deploylog.Log, index deploylog.Index, f
 			return false, err
 		}
 	}
-	changes := map[string][]byte{}
-	if h.former() {
-		return false, index.Write(ctx, from, h.seq, map[string][]byte{keyFormer: {'1'}})
-	}
-	if former {
-		changes[keyFormer] = nil
+	if h.former() || h.hadFormer && w.identify == nil {
+		return false, w.index.Write(ctx, from, h.seq, map[string][]byte{keyFormer: {'1'}})
 	}
 	if err := errors.Join(h.changes(changes), p.changes(changes)); err != nil {
 		return false, err
 	}
-	return true, index.Write(ctx, from, h.seq, changes)
+	return true, w.index.Write(ctx, from, h.seq, changes)
 }
 
 // page is what is known to be there of one owner; what is in places is of these.
@@ -291,6 +329,12 @@ type page struct {
 	owner  Owner
 	things []*Thing
 	keys   map[string]bool // by which the index finds it
+}
+
+// isOwned reports whether runs of a manifest made something on the page.
+func (p *page) isOwned() bool {
+	made := slices.ContainsFunc(p.things, func(t *Thing) bool { return !t.Claimed })
+	return made && (p.owner.Name != "" || len(p.owner.Manifest) > 0)
 }
 
 // pageText is a page in an index.
@@ -317,8 +361,10 @@ func (p *page) findable(id string) map[string]bool {
 	put := func(under, what string) {
 		keys[under+what+"\x00"+id] = under == underOwner || under == underFiles || under == underNamed
 	}
-	if len(p.owner.Manifest) > 0 || p.owner.Name != "" {
+	if p.isOwned() {
 		put(underOwner, p.owner.Workspace)
+	}
+	if len(p.owner.Manifest) > 0 || p.owner.Name != "" {
 		put(underFiles, strings.Join(p.owner.Manifest, "\x01"))
 	}
 	if p.owner.Name != "" {
@@ -401,11 +447,15 @@ func sameFiles(o Owner) string {
 
 // findAll has all pages be here.
 func (h *History) findAll(ctx context.Context) error {
-	docs, err := h.under(ctx, underPage)
-	if err != nil {
-		return err
+	if h.asked[underPage] {
+		return nil
 	}
-	return h.take(docs)
+	docs, err := h.under(ctx, underPage)
+	if err == nil {
+		err = h.take(docs)
+	}
+	h.asked[underPage] = err == nil
+	return err
 }
 
 // find has all pages be here that the index finds below a key, of owners that meet a condition; nil is all.

@@ -205,16 +205,23 @@ func TestWhatAnIndexSaysFollowsFromTheLog(t *testing.T) {
 		}}
 		s.next(t)
 		index := &fakeIndex{docs: map[string][]byte{}}
+		broken := errors.New("the disk is broken")
 		open := func() (*History, *Pasts) {
+			if index.fail = nil; rapid.IntRange(0, 5).Draw(t, "is broken") == 0 {
+				index.fail = broken
+			}
 			p := NewPasts(s.log)
-			p.opened, p.index, p.base = true, index, -1
-			return must.Get(readHistory(ctx, s.log, index, nil))(t), p
+			p.opened, p.index, p.base = true, index, unread
+			h := must.Get(readHistory(ctx, s.log, index, nil))(t)
+			index.fail = nil
+			p.Follow(h)
+			return h, p
 		}
 		h, p := open()
 		for range rapid.IntRange(1, 40).Draw(t, "steps") {
 			switch rapid.IntRange(0, 9).Draw(t, "step") {
 			case 0:
-				assert.True(t, must.Get(writeIndex(ctx, s.log, index, index.seq, false))(t))
+				assert.True(t, must.Get(indexWriter{s.log, index, nil}.write(ctx, index.seq, index.seq == 0 || rapid.IntRange(0, 3).Draw(t, "whole") == 0))(t))
 			case 1:
 				h, p = open()
 			case 2:
@@ -223,7 +230,7 @@ func TestWhatAnIndexSaysFollowsFromTheLog(t *testing.T) {
 				require.NoError(t, p.Prepare(ctx, append([]string{"a#R1"}, someNames...)))
 			case 3:
 				if rapid.IntRange(0, 3).Draw(t, "breaks") == 0 {
-					index.fail = errors.New("the disk is broken")
+					index.fail = broken
 					require.NoError(t, h.Update(ctx))
 					_ = s.says(t, h, p)
 					index.fail = nil
@@ -234,7 +241,11 @@ func TestWhatAnIndexSaysFollowsFromTheLog(t *testing.T) {
 			if rapid.IntRange(0, 4).Draw(t, "asks") > 0 {
 				continue
 			}
-			require.NoError(t, h.Update(ctx))
+			if rapid.Bool().Draw(t, "follows") { // as a run does, which asks for the past first
+				must.Get(p.of(ctx, "a", ""))(t)
+			} else {
+				require.NoError(t, h.Update(ctx))
+			}
 			all := must.Get(readHistory(ctx, s.log, nil, nil))(t)
 			require.Equal(t, s.says(t, all, NewPasts(s.log)), s.says(t, h, p))
 		}

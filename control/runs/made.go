@@ -61,14 +61,15 @@ func (r *Run) changing(ctx context.Context, appends func() error) error {
 	if err := appends(); err != nil {
 		return err
 	}
-	var gone []*Thing
-	r.history.dropped = func(t *Thing) { gone = append(gone, t) }
-	defer func() { r.history.dropped = nil }()
-	if err := r.history.Update(ctx); err != nil {
+	r.history.losing = r.o.ID
+	err := r.history.Update(ctx)
+	lost := r.history.lost
+	if r.history.losing, r.history.lost = "", nil; err != nil {
 		return err
 	}
-	for _, t := range gone {
-		if t.Protected != nil && r.o.Protected != nil && !slices.Contains(r.history.things[t.Name], t) {
+	for _, t := range lost {
+		// Of what is in a place others may know more than the history.
+		if t.Protected != nil && len(t.Manifest) > 0 && r.o.Protected != nil && !slices.Contains(r.history.things[t.Name], t) {
 			_ = r.o.Protected.Remove(*t.Protected) // at worst it is removed with what nothing refers to
 		}
 	}

@@ -220,6 +220,13 @@ func alike(t *Thing, now *report.Made, store *protected.Store) bool {
 	return failed == nil && broken == nil && bytes.Equal(a, b) && slices.EqualFunc(was.Plugs, now.Plugs, func(a, b report.MadePlug) bool { return a.Name == b.Name && a.Path == b.Path })
 }
 
+// Update implements runner.Owners.
+func (o *Owned) Update(ctx context.Context) error {
+	o.history.mu.Lock()
+	defer o.history.mu.Unlock()
+	return o.history.Update(ctx)
+}
+
 // PastOf implements runner.Owners.
 func (o *Owned) PastOf(ctx context.Context, u report.Undeclared, keeps bool) (runner.Past, error) {
 	return o.Memory.PastOf(ctx, u.Name, u.ID, keeps)

@@ -69,24 +69,29 @@ func (p *Pasts) start(ctx context.Context) error {
 	if err := p.begin(ctx); err != nil {
 		return err
 	}
+	if p.follows != nil { // of what is not read here
+		p.follows.mu.Lock()
+		err := p.follows.Update(ctx)
+		p.follows.mu.Unlock()
+		if err != nil {
+			return err
+		}
+	}
 	return p.readNew(ctx)
 }
 
 // sure does something for which the index may be read, with what is new in the log.
 func (p *Pasts) sure(ctx context.Context, do func() error) error {
 	if !p.opened {
-		index, err := indexOf(ctx, p.log)
+		index, err := indexOf(ctx, p.log, nil)
 		if err != nil {
 			return err
 		}
 		if p.opened, p.index = true, index; index != nil {
-			p.base = -1 // it is asked anew
+			p.base = unread
 		}
 	}
 	return p.indexed.sure(ctx, func() error { return p.start(ctx) }, func() error {
-		if p.base < 0 {
-			return deploylog.ErrIndexMoved
-		}
 		if err := p.readNew(ctx); err != nil {
 			return err
 		}
@@ -196,12 +201,12 @@ func (p *Pasts) fold(ctx context.Context, e deploylog.Event) error {
 	}
 	switch {
 	case kind == "action":
-		p.unsettled.set(name, lastAction(e))
+		p.unsettled.set(&p.indexed, name, lastAction(e))
 	case kind != "resource":
 	case e.Name == e.Target.Succeeded():
-		p.unsettled.set(name, nil)
+		p.unsettled.set(&p.indexed, name, nil)
 	case e.Name == string(report.ResourceKept):
-		p.kept.set(name, &e.Seq)
+		p.kept.set(&p.indexed, name, &e.Seq)
 	case e.Name == EventResourceMoved:
 		if d := DataOf(e); d.ID == "" { // else it has an id that is no name
 			return p.move(ctx, d.From, name, e.Seq)
@@ -238,9 +243,9 @@ func (p *Pasts) move(ctx context.Context, from, to string, seq int64) error {
 		return err
 	}
 	next := from + "#" + strconv.FormatInt(seq, 10)
-	p.identities.set(to, &identity)
-	p.identities.set(from, &next)
-	p.unsettled.set(to, u)
+	p.identities.set(&p.indexed, to, &identity)
+	p.identities.set(&p.indexed, from, &next)
+	p.unsettled.set(&p.indexed, to, u)
 	return nil
 }
 

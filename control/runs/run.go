@@ -161,13 +161,7 @@ func forgetLock(log deploylog.Log, run string) {
 // where that cannot be found out.
 func (r *Run) Enter(ctx context.Context, resource string, waiting func(string)) (leave func(), err error) {
 	resource = invoke.Placed(resource, r.o.Place)
-	name := string(resourceTarget(resource))
-	leave, err = r.o.Log.TryLock(name)
-	if errors.Is(err, deploylog.ErrLocked) {
-		waiting(fmt.Sprintf("waits for another run to finish with it (%v)", err))
-		leave, err = r.o.Log.Lock(ctx, name)
-	}
-	if err != nil {
+	if leave, err = r.lock(ctx, string(resourceTarget(resource)), waiting); err != nil {
 		return nil, fmt.Errorf("locking resource %s: %w", resource, err)
 	}
 	if err = r.clearResource(ctx, resource, waiting); err == nil {
@@ -178,6 +172,23 @@ func (r *Run) Enter(ctx context.Context, resource string, waiting func(string)) 
 		return nil, err
 	}
 	return leave, nil
+}
+
+// EnterThing implements runner.Guard.
+func (r *Run) EnterThing(ctx context.Context, key string, waiting func(string)) (leave func(), err error) {
+	if leave, err = r.lock(ctx, "thing/"+key, waiting); err != nil {
+		return nil, fmt.Errorf("locking what it is to be: %w", err)
+	}
+	return leave, nil
+}
+
+func (r *Run) lock(ctx context.Context, name string, waiting func(string)) (leave func(), err error) {
+	leave, err = r.o.Log.TryLock(name)
+	if errors.Is(err, deploylog.ErrLocked) {
+		waiting(fmt.Sprintf("waits for another run to finish with it (%v)", err))
+		leave, err = r.o.Log.Lock(ctx, name)
+	}
+	return leave, err
 }
 
 func runLock(id string) string { return "run/" + id }

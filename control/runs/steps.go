@@ -168,11 +168,11 @@ func (s *steps) fold(ctx context.Context, e deploylog.Event) error {
 		return s.delete(ctx, name)
 	case run == nil:
 	case kind == "run":
-		delete(s.runs, e.Deployment)
 		host, err := s.host(ctx, run.Host)
 		if err != nil {
 			return err
 		}
+		delete(s.runs, e.Deployment)
 		if !run.Removing {
 			host.declare(run, e.Name == e.Target.Succeeded())
 		}
@@ -196,7 +196,7 @@ func (s *steps) host(ctx context.Context, name string) (*Host, error) {
 	if h == nil {
 		h = newHost()
 	}
-	s.hosts.set(name, h)
+	s.hosts.set(s.index, name, h)
 	return h, nil
 }
 
@@ -302,7 +302,7 @@ func (s *steps) forget(ctx context.Context, placed string) error {
 	for _, named := range known.Made {
 		delete(named, placed[:i])
 	}
-	s.hosts.set(placed[i+1:], known)
+	s.hosts.set(s.index, placed[i+1:], known)
 	return nil
 }
 
@@ -320,7 +320,7 @@ func (s *steps) delete(ctx context.Context, pipeline string) error {
 		}
 		delete(host.Made, pipeline)
 		maps.DeleteFunc(host.Declared, func(step Step, _ declared) bool { return step.pipeline() == pipeline })
-		s.hosts.set(name, host)
+		s.hosts.set(s.index, name, host)
 	}
 	return nil
 }

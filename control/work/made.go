@@ -160,7 +160,9 @@ func (r *Run) openPrevious(ctx context.Context, history *runs.History, list []re
 			r.Control.Notice(fmt.Sprintf("%v; remove it by hand if it is still there, then \"deployster list --orphans\" and \"deployster state forget\"", err))
 			continue
 		}
-		opened[0].PreventDestroy = false
+		if len(opened) > 0 {
+			opened[0].PreventDestroy = false
+		}
 		all = append(all, opened...)
 	}
 	return all, nil

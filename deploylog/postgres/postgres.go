@@ -133,7 +133,7 @@ func (l *Log) open(ctx context.Context, o Options) (err error) {
 	if l.id, err = l.ensure(ctx, o); err != nil {
 		return err
 	}
-	l.indexes.Dir, l.indexes.Origin, l.indexes.Share = l.snapshotDir(), l.origin, func(*os.File, bool) {} // of this user alone
+	l.indexes.Dir, l.indexes.Origin, l.indexes.Share = l.snapshotDir(), l.originOf, func(*os.File, bool) {} // of this user alone
 	c, err := pgxpool.ParseConfig("")
 	if err != nil {
 		return err

@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/jackc/pgx/v5"
+
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/deploylog/snapshotfile"
 )
@@ -62,6 +64,15 @@ func (l *Log) origin(ctx context.Context, seq int64) (of snapshotfile.Origin, er
 		return l.readers.QueryRow(ctx, "SELECT hash FROM events WHERE seq = $1", seq).Scan(&hash)
 	})
 	return snapshotfile.Origin{Log: l.id, Hash: string(hash)}, err
+}
+
+// originOf is origin, and zero for an event that the log has not.
+func (l *Log) originOf(ctx context.Context, seq int64) (snapshotfile.Origin, error) {
+	of, err := l.origin(ctx, seq)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return snapshotfile.Origin{}, nil
+	}
+	return of, err
 }
 
 // PruneSnapshots implements deploylog.SnapshotLog.

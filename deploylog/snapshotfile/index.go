@@ -16,7 +16,8 @@ import (
 	"sync"
 	"syscall"
 
-	_ "modernc.org/sqlite" // its driver
+	"modernc.org/sqlite"
+	lib "modernc.org/sqlite/lib"
 
 	"github.com/deployster-go/deployster/deploylog"
 )
@@ -34,7 +35,7 @@ INSERT OR IGNORE INTO head VALUES (1, '', 0, x'');`
 // Indexes are those of one log, open until they are closed.
 type Indexes struct {
 	Dir    string
-	Origin func(ctx context.Context, seq int64) (Origin, error) // of the log
+	Origin func(ctx context.Context, seq int64) (Origin, error) // of the log; that of an event that it has not is zero
 	Share  func(dir *os.File, made bool)                        // as of Write
 
 	mu   sync.Mutex
@@ -44,6 +45,7 @@ type Indexes struct {
 // index is a deploylog.Index in a file of SQLite, which is as durable as a log: half of one would be wrong, not slow.
 type index struct {
 	db     *sql.DB
+	file   fs.FileInfo
 	origin func(ctx context.Context, seq int64) (Origin, error)
 
 	mu    sync.Mutex
@@ -57,9 +59,6 @@ var errForeign = errors.New("it is of another history")
 func (x *Indexes) Open(ctx context.Context, name string) (deploylog.Index, error) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	if i := x.open[name]; i != nil {
-		return i, nil
-	}
 	made := program()
 	if made == "" {
 		return nil, errors.New("it cannot be told which program this is")
@@ -68,8 +67,15 @@ func (x *Indexes) Open(ctx context.Context, name string) (deploylog.Index, error
 		return nil, err
 	}
 	dir := filepath.Join(x.Dir, name+"."+strconv.Itoa(os.Geteuid())+"."+made[:16]+indexSuffix)
+	if i := x.open[name]; i != nil {
+		if now, err := os.Stat(filepath.Join(dir, indexFile)); err == nil && os.SameFile(now, i.file) {
+			return i, nil
+		}
+		_ = i.db.Close() // it was pruned, or replaced
+		delete(x.open, name)
+	}
 	i, err := openIndex(ctx, dir, x.Origin)
-	if err != nil && ctx.Err() == nil && !busy(err) {
+	if isOfNoUse(err) {
 		// Its journal must not come to be that of another file: all of the directory goes.
 		gone := filepath.Join(x.Dir, unfinished+filepath.Base(dir))
 		_ = os.RemoveAll(gone)
@@ -99,8 +105,17 @@ func (x *Indexes) Close() (err error) {
 	return err
 }
 
-func busy(err error) bool {
-	return strings.Contains(err.Error(), "SQLITE_BUSY")
+// isOfNoUse reports whether an index is damaged, or of another history.
+func isOfNoUse(err error) bool {
+	if errors.Is(err, errForeign) {
+		return true
+	}
+	var failed *sqlite.Error
+	if !errors.As(err, &failed) {
+		return false
+	}
+	code := failed.Code() & 0xff
+	return code == lib.SQLITE_CORRUPT || code == lib.SQLITE_NOTADB
 }
 
 func openIndex(ctx context.Context, dir string, origin func(context.Context, int64) (Origin, error)) (i *index, err error) {
@@ -112,7 +127,7 @@ func openIndex(ctx context.Context, dir string, origin func(context.Context, int
 		return nil, err
 	}
 	if own, is := info.Sys().(*syscall.Stat_t); !is || !info.IsDir() || int(own.Uid) != os.Geteuid() || info.Mode().Perm()&0o077 != 0 {
-		return nil, fmt.Errorf("%s is not a directory of this user alone", dir)
+		return nil, fmt.Errorf("%s: %w: it is not a directory of this user alone", dir, errForeign)
 	}
 	at := url.URL{Scheme: "file", OmitHost: true, Path: filepath.ToSlash(filepath.Join(dir, indexFile))}
 	db, err := sql.Open("sqlite", at.String()+"?_busy_timeout=5000&_pragma=synchronous(FULL)&_pragma=journal_mode(DELETE)&_txlock=immediate")
@@ -126,13 +141,21 @@ func openIndex(ctx context.Context, dir string, origin func(context.Context, int
 	}()
 	db.SetMaxOpenConns(2)
 	i = &index{db: db, origin: origin}
-	if _, _, err = i.Read(ctx); err == nil {
+	_, _, err = i.Read(ctx)
+	if i.file, _ = os.Stat(filepath.Join(dir, indexFile)); err == nil {
 		return i, nil
 	}
 	if !strings.Contains(err.Error(), "no such table") {
 		return nil, err
 	}
-	if _, err = db.ExecContext(ctx, indexSchema); err == nil {
+	tx, err := db.BeginTx(ctx, nil) // another process may be at it, too
+	if err != nil {
+		return nil, err
+	}
+	if _, err = tx.ExecContext(ctx, indexSchema); err != nil {
+		return nil, errors.Join(err, tx.Rollback())
+	}
+	if err = tx.Commit(); err == nil {
 		_, _, err = i.Read(ctx)
 	}
 	return i, err

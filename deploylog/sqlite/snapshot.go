@@ -2,6 +2,8 @@ package sqlite
 
 import (
 	"context"
+	"database/sql"
+	"errors"
 	"fmt"
 	"os"
 	"time"
@@ -46,6 +48,15 @@ func (l *Log) origin(ctx context.Context, seq int64) (of snapshotfile.Origin, er
 	var hash []byte
 	err = l.readers.QueryRowContext(ctx, "SELECT hash FROM events WHERE seq = ?", seq).Scan(&hash)
 	return snapshotfile.Origin{Log: l.id, Hash: string(hash)}, err
+}
+
+// originOf is origin, and zero for an event that the log has not.
+func (l *Log) originOf(ctx context.Context, seq int64) (snapshotfile.Origin, error) {
+	of, err := l.origin(ctx, seq)
+	if errors.Is(err, sql.ErrNoRows) {
+		return snapshotfile.Origin{}, nil
+	}
+	return of, err
 }
 
 // PruneSnapshots implements deploylog.SnapshotLog.

@@ -154,7 +154,7 @@ func (l *Log) open(ctx context.Context, s settings) error {
 		return err
 	}
 	l.path = real
-	l.indexes.Dir, l.indexes.Origin = l.snapshotDir(), l.origin
+	l.indexes.Dir, l.indexes.Origin = l.snapshotDir(), l.originOf
 	l.indexes.Share = func(dir *os.File, made bool) { GiveObject(l.path, dir, made) }
 	readers, err := connect(l.path, "rw", s, "_query_only=1")
 	if err != nil {
