@@ -36,6 +36,7 @@ type story struct {
 	testing.TB
 	*client
 	dir       string
+	policy    string
 	stages    []stage
 	defined   []any
 	scheduler *exec.Cmd
@@ -45,11 +46,18 @@ type story struct {
 	keys    []string // of these: a try that asks again, because its scheduler died, has the same
 	refuses int      // so many requests are refused before one is done
 	lost    string   // STAGE REVISION that is asked for and never brought
+	held    string   // STAGE REVISION that is asked for and brought when release is closed
+	release chan struct{}
 }
 
 func newStory(t testing.TB, c *client, stages ...stage) *story {
 	t.Helper()
-	s := &story{TB: t, client: c, dir: t.TempDir(), stages: stages}
+	return newStoryOf(t, c, "single", stages...)
+}
+
+func newStoryOf(t testing.TB, c *client, policy string, stages ...stage) *story {
+	t.Helper()
+	s := &story{TB: t, client: c, dir: t.TempDir(), policy: policy, stages: stages, release: make(chan struct{})}
 	receiver := httptest.NewServer(http.HandlerFunc(s.promote))
 	t.Cleanup(receiver.Close)
 	for i, one := range stages {
@@ -82,7 +90,7 @@ func newStory(t testing.TB, c *client, stages ...stage) *story {
 // defines applies the pipeline.
 func (s *story) defines() {
 	s.Helper()
-	d := fields{"pipeline": "shop", "stages": s.defined, "promotion": fields{"policy": "single", "retry_after": "1s"}}
+	d := fields{"pipeline": "shop", "stages": s.defined, "promotion": fields{"policy": s.policy, "retry_after": "1s"}}
 	require.NoError(s, os.WriteFile(filepath.Join(s.dir, "shop.yaml"), []byte(manifest(d)), 0o600))
 	s.deployster("pipeline", "apply", "-f", "shop.yaml", "--yes")
 }
@@ -118,6 +126,7 @@ func (s *story) promote(w http.ResponseWriter, request *http.Request) {
 	assert.NoError(s, json.NewDecoder(request.Body).Decode(&asks))
 	s.mu.Lock()
 	refuses, lost, again := s.refuses > 0, s.lost == asks.Stage+" "+asks.Revision, slices.Contains(s.keys, asks.Key)
+	held := s.held == asks.Stage+" "+asks.Revision
 	switch {
 	case again:
 	case refuses:
@@ -135,6 +144,9 @@ func (s *story) promote(w http.ResponseWriter, request *http.Request) {
 	for i, one := range s.stages {
 		if one.name == asks.Stage {
 			assert.Equal(s, asks.Revision, s.stages[i-1].well(), "%s is asked to run it, and %s does not run it well", one.name, s.stages[i-1].name)
+			if held {
+				<-s.release
+			}
 			one.bring(asks.Revision)
 		}
 	}
@@ -302,6 +314,25 @@ func TestRevisionsAreWellAndPromotedOnceWhateverHappens(t *testing.T) {
 	assert.Equal(t, wanted, s.asked[:len(wanted)])
 	assert.Equal(t, []string{"staging " + last, "prod " + last, "staging " + approved, "prod " + approved}, s.asked[len(s.asked)-4:])
 	assert.Len(t, slices.Compact(slices.Sorted(slices.Values(s.asked))), len(s.asked), "a revision is promoted to a stage twice: %v", s.asked)
+}
+
+// With the policy concurrent a newer revision comes to staging while the one before is still to come to prod, which
+// gets both, one after the other.
+func TestTwoRevisionsAreUnderWayAtOnce(t *testing.T) {
+	c := newClient(kubetest.Shared(t))
+	f := newFleet(t, c)
+	s := newStoryOf(t, c, "concurrent", f.stages...)
+	older := f.all[0].repository.commit(map[string]string{"shop.yaml": manifest(shop("v2", pause))})
+	f.commits["v2"], s.held = older, "prod "+older
+	f.stages[0].bring(older)
+	s.is("prod " + older)
+	newer := f.push("v3", pause)
+	s.is("staging " + newer)
+	close(s.release)
+	kubetest.Until(t, "prod runs the newer one", func() (string, bool) { return f.stages[2].well(), f.stages[2].well() == newer })
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	assert.Equal(t, []string{"staging " + older, "prod " + older, "staging " + newer, "prod " + newer}, s.asked)
 }
 
 // A good version of a chart goes through three stages. One whose Pods never start is rolled back in
