@@ -30,7 +30,7 @@ func (p pkg) observer() bool {
 
 // outside matches imports of what is outside the process of a test.
 var outside = regexp.MustCompile(`^(os/exec|net/http|net/http/httptest|database/sql)$|^` + regexp.QuoteMeta(module) +
-	`(engine/(docker|oci|kubernetes|enginetest)|deploylog/(sqlite|postgres)|runner/invoke)(/|$)`)
+	`(engine/(docker|oci|kubernetes|enginetest)|deploylog/(sqlite|postgres)|runner/invoke|resources/internal/dockertest)(/|$)`)
 
 // list returns the packages with tests that match patterns, or all of the module.
 func list(ctx context.Context, patterns []string) ([]pkg, error) {

@@ -29,17 +29,18 @@ func TestEveryPackageIsTestedOnceInARing(t *testing.T) {
 }
 
 func TestPackagesAreToldApartByWhatTheyUse(t *testing.T) {
-	packages, err := list(t.Context(), []string{"../../graph", "../../deploylog/turn", "../../internal/cli", "../../control/gc"})
+	packages, err := list(t.Context(), []string{"../../graph", "../../deploylog/turn", "../../internal/cli", "../../control/gc", "../../resources/volume"})
 	require.NoError(t, err)
 	kinds := map[string][3]bool{} // pure, goroutines, observer
 	for _, p := range packages {
 		kinds[p.dir] = [3]bool{p.pure(), p.goroutines, p.observer()}
 	}
 	assert.Equal(t, map[string][3]bool{
-		"graph":          {true, false, false},
-		"deploylog/turn": {false, true, false},
-		"internal/cli":   {false, true, true},
-		"control/gc":     {false, false, false}, // a database
+		"graph":            {true, false, false},
+		"deploylog/turn":   {false, true, false},
+		"internal/cli":     {false, true, true},
+		"control/gc":       {false, false, false}, // a database
+		"resources/volume": {false, false, false}, // an engine
 	}, kinds)
 }
 
