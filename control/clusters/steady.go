@@ -46,12 +46,13 @@ func (s *steady) says(r object.Reading, now time.Time) {
 	if r.Healthy {
 		s.fewer = time.Time{}
 	}
-	if r.Healthy && s.settle > 0 && (s.shown == nil || !s.shown.Healthy || s.shown.Revision != r.Revision) {
+	// What is only declared runs nowhere, so it has no time to settle; it has that when somebody resumes it.
+	if r.Healthy && !r.Declared && s.settle > 0 && (s.shown == nil || !s.shown.Healthy || s.shown.Declared || s.shown.Revision != r.Revision) {
 		s.settles(r, now)
 		return
 	}
 	s.next = nil
-	if r.Healthy {
+	if r.Healthy && !r.Declared {
 		s.well = r
 	}
 	switch scales := !r.Healthy && s.scales(r); {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/deployster-go/deployster/control/clusters"
 	"github.com/deployster-go/deployster/internal/kubewatch"
+	"github.com/deployster-go/deployster/pipeline/promotion"
 	"github.com/deployster-go/deployster/pipeline/promotion/definition"
 	"github.com/deployster-go/deployster/pipeline/promotion/object"
 )
@@ -24,6 +25,7 @@ type written struct {
 	seen  func(map[string]any, error)
 	began time.Time
 	told  []string // since it began, and what the stage runs then
+	stage func(place string) (promotion.Sighting, bool)
 }
 
 // Watch implements clusters.Watcher.
@@ -64,7 +66,7 @@ func observedStage(t *testing.T, of clusters.Stage, test func(w *written)) {
 				w.told = append(w.told, time.Since(w.began).String()+" "+words(seen))
 			},
 		})
-		of.Place = "dev"
+		of.Place, w.stage = "dev", o.Seen
 		o.Use(of)
 		synctest.Wait()
 		test(w)
@@ -83,6 +85,15 @@ func (w *written) forgets() (told []string) {
 	defer w.mu.Unlock()
 	told, w.told = w.told, nil
 	return told
+}
+
+// sees is what the stage runs now.
+func (w *written) sees() promotion.Sighting {
+	synctest.Wait()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	seen, _ := w.stage("dev")
+	return seen
 }
 
 var shop = object.Object{Cluster: "dev", Kind: "Kustomization", Namespace: "flux", Name: "shop"}
@@ -118,6 +129,30 @@ func TestAnObjectIsWellWhenNobodyWritesItForTheSettleTime(t *testing.T) {
 			w.writes(time.Second, flux(1, 1, "3", "3", "True"))
 		}
 		w.tells("22.005s "+is+"3 unwell (it has been well for less than 2s) all=<nil>", "32.005s "+is+"3 all=3")
+	})
+}
+
+// What is written into a suspended object is only declared. It has the settle time when somebody resumes the object.
+func TestASuspendedObjectSettlesWhenItIsResumed(t *testing.T) {
+	job := object.Object{Cluster: "dev", APIVersion: "batch/v1", Kind: "CronJob", Namespace: "shop", Name: "night", Revision: "{.spec.version}", Ready: "{.status.ok}"}
+	live := func(version string, suspend bool) map[string]any {
+		return map[string]any{"spec": map[string]any{"version": version, "suspend": suspend}, "status": map[string]any{"ok": "true"}}
+	}
+	observed(t, job, 2*time.Second, func(w *written) {
+		w.writes(0, live("1", false))
+		<-time.After(10 * time.Second)
+		w.forgets()
+		w.writes(0, live("2", true))
+		<-time.After(10 * time.Second)
+		seen := w.sees()
+		assert.True(t, seen.Hosts[0].Suspended && seen.Hosts[0].Declared && !seen.Hosts[0].Unhealthy, "%+v", seen)
+		w.writes(0, live("2", false))
+		<-time.After(time.Second)
+		seen = w.sees()
+		assert.True(t, seen.Hosts[0].Declared, "it has not settled: %+v", seen)
+		<-time.After(10 * time.Second)
+		seen = w.sees()
+		assert.True(t, !seen.Hosts[0].Declared && seen.Value == "2", "%+v", seen)
 	})
 }
 
