@@ -410,7 +410,7 @@ func (r *Runner) enterNew(ctx context.Context, res *resource) (leave func(), err
 	}()
 	entering, cancel := r.containers.Stop.Context(ctx)
 	defer cancel()
-	for _, key := range slices.Sorted(slices.Values(res.identity.Keys())) { // all runs enter them in this order
+	for _, key := range slices.Compact(slices.Sorted(slices.Values(res.identity.Keys()))) { // all runs enter them in this order
 		left, err := r.caller.Guard.EnterThing(entering, key, func(text string) { r.notify(report.Waiting, res.Name, "", text) })
 		if err != nil {
 			return nil, r.containers.Stop.Interrupted(ctx, fmt.Errorf("waiting for its turn: %w", err))
