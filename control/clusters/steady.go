@@ -46,7 +46,7 @@ func (s *steady) says(r object.Reading, now time.Time) {
 	if r.Healthy {
 		s.fewer = time.Time{}
 	}
-	// What is only declared runs nowhere, so it has no time to settle; it has that when somebody resumes it.
+	// A revision that is only declared does not run yet, so it settles after somebody has resumed the object.
 	if r.Healthy && !r.Declared && s.settle > 0 && (s.shown == nil || !s.shown.Healthy || s.shown.Declared || s.shown.Revision != r.Revision) {
 		s.settles(r, now)
 		return

@@ -132,7 +132,7 @@ func TestAnObjectIsWellWhenNobodyWritesItForTheSettleTime(t *testing.T) {
 	})
 }
 
-// What is written into a suspended object is only declared. It has the settle time when somebody resumes the object.
+// A revision that is written into a suspended object is only declared. It settles after somebody has resumed the object.
 func TestASuspendedObjectSettlesWhenItIsResumed(t *testing.T) {
 	job := object.Object{Cluster: "dev", APIVersion: "batch/v1", Kind: "CronJob", Namespace: "shop", Name: "night", Revision: "{.spec.version}", Ready: "{.status.ok}"}
 	live := func(version string, suspend bool) map[string]any {

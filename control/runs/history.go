@@ -684,8 +684,8 @@ func (h *History) Owners(ctx context.Context, workspace string) (owners []Owner,
 		docs, err := h.under(ctx, underOwner+workspace+"\x00")
 		for key, text := range docs {
 			var owner Owner
-			if err := json.Unmarshal(text, &owner); err != nil {
-				return indexError{fmt.Errorf("reading %q of the index of runs: %w", key, err)}
+			if err := decode(key, text, &owner); err != nil {
+				return err
 			}
 			found[key[strings.LastIndexByte(key, 0)+1:]] = owner
 		}

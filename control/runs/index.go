@@ -81,7 +81,7 @@ func (x *indexed) under(ctx context.Context, prefixes ...string) (map[string][]b
 	return x.checked(x.index.Under(ctx, prefixes...))
 }
 
-// unread is the base of who begins anew with the next question.
+// unread is a base that means: read the index again before the next question.
 const unread = -1
 
 // again has the index be asked as it is now.
@@ -98,8 +98,9 @@ func (x *indexed) again(ctx context.Context) error {
 	return nil
 }
 
-// sure does something that reads an index, anew after start where that was written meanwhile, and without it where
-// it cannot be used. After an error, whoever asks next begins anew: something may be taken in by half.
+// sure calls do, which reads an index. If the index was written meanwhile, it calls start, which begins with the new
+// one, and do again; if the index cannot be used, it does so without it. After an error the next call begins with
+// start: an event may be half applied.
 func (x *indexed) sure(ctx context.Context, start func() error, do func() error) (err error) {
 	defer func() {
 		if err != nil {
@@ -132,7 +133,7 @@ func (x *indexed) sure(ctx context.Context, start func() error, do func() error)
 	}
 }
 
-// lazy are values by name, of which those are read from an index that somebody asks for.
+// lazy are values by name. Each is read from an index when it is first needed.
 type lazy[V any] struct {
 	under   string
 	known   map[string]*V // nil is that there is none
@@ -143,27 +144,17 @@ func newLazy[V any](under string) lazy[V] {
 	return lazy[V]{under, map[string]*V{}, map[string]bool{}}
 }
 
+// get returns the value of a name; nil is that there is none.
 func (l *lazy[V]) get(ctx context.Context, x *indexed, name string) (*V, error) {
-	v, known := l.known[name]
-	if known || x.index == nil {
-		return v, nil
-	}
-	docs, err := x.read(ctx, l.under+name)
-	if err != nil {
-		return nil, err
-	}
-	if text := docs[l.under+name]; text != nil {
-		v = new(V)
-		if err := json.Unmarshal(text, v); err != nil {
-			return nil, indexError{fmt.Errorf("reading %q of the index of runs: %w", l.under+name, err)}
-		}
-	}
-	l.known[name] = v
-	return v, nil
+	err := l.prepare(ctx, x, []string{name})
+	return l.known[name], err
 }
 
-// prepare reads those of some names at once, which somebody is going to ask for.
+// prepare reads the values of several names in one query.
 func (l *lazy[V]) prepare(ctx context.Context, x *indexed, names []string) error {
+	if x.index == nil { // all is known
+		return nil
+	}
 	var keys []string
 	for _, name := range names {
 		if _, known := l.known[name]; !known {
@@ -171,18 +162,34 @@ func (l *lazy[V]) prepare(ctx context.Context, x *indexed, names []string) error
 		}
 	}
 	docs, err := x.read(ctx, keys...)
-	if err != nil || x.index == nil {
+	if err != nil {
 		return err
 	}
 	for _, key := range keys {
-		var v *V
-		if text := docs[key]; text != nil {
-			v = new(V)
-			if err := json.Unmarshal(text, v); err != nil {
-				return indexError{fmt.Errorf("reading %q of the index of runs: %w", key, err)}
-			}
+		if err := l.take(key, docs[key]); err != nil {
+			return err
 		}
-		l.known[strings.TrimPrefix(key, l.under)] = v
+	}
+	return nil
+}
+
+// take adds a value as the index has it; nil is that there is none.
+func (l *lazy[V]) take(key string, text []byte) error {
+	var v *V
+	if text != nil {
+		v = new(V)
+		if err := decode(key, text, v); err != nil {
+			return err
+		}
+	}
+	l.known[strings.TrimPrefix(key, l.under)] = v
+	return nil
+}
+
+// decode reads a document of an index.
+func decode(key string, text []byte, into any) error {
+	if err := json.Unmarshal(text, into); err != nil {
+		return indexError{fmt.Errorf("reading %q of the index of runs: %w", key, err)}
 	}
 	return nil
 }
@@ -202,15 +209,12 @@ func (l *lazy[V]) all(ctx context.Context, x *indexed) error {
 		return err
 	}
 	for key, text := range docs {
-		name := strings.TrimPrefix(key, l.under)
-		if _, known := l.known[name]; known {
+		if _, known := l.known[strings.TrimPrefix(key, l.under)]; known {
 			continue
 		}
-		v := new(V)
-		if err := json.Unmarshal(text, v); err != nil {
-			return indexError{fmt.Errorf("reading %q of the index of runs: %w", key, err)}
+		if err := l.take(key, text); err != nil {
+			return err
 		}
-		l.known[name] = v
 	}
 	return nil
 }
@@ -412,8 +416,8 @@ func (h *History) take(docs map[string][]byte) error {
 			continue
 		}
 		var read pageText
-		if err := json.Unmarshal(text, &read); err != nil {
-			return indexError{fmt.Errorf("reading %q of the index of runs: %w", key, err)}
+		if err := decode(key, text, &read); err != nil {
+			return err
 		}
 		p := h.page(id, read.Owner)
 		for _, t := range read.Things {
@@ -471,8 +475,8 @@ func (h *History) find(ctx context.Context, under string, which func(Owner) bool
 	for key, text := range docs {
 		var owner Owner
 		if which != nil {
-			if err := json.Unmarshal(text, &owner); err != nil {
-				return indexError{fmt.Errorf("reading %q of the index of runs: %w", key, err)}
+			if err := decode(key, text, &owner); err != nil {
+				return err
 			}
 		}
 		if which == nil || which(owner) {
@@ -603,8 +607,8 @@ func (h *History) changes(to map[string][]byte) error {
 	return h.first.changes(to)
 }
 
-// former reports whether anything is there whose identity a former version did not record: it is found out anew by
-// each run, so that no index can have it.
+// former reports whether the history has a thing whose identity a former version did not record. Each run works that
+// identity out by itself, so no index can hold the thing.
 func (h *History) former() bool {
 	return slices.ContainsFunc(slices.Collect(maps.Values(h.things)), func(list []*Thing) bool {
 		return slices.ContainsFunc(list, func(t *Thing) bool { return t.Legacy })

@@ -56,8 +56,8 @@ func (p *Pasts) clear() {
 func (p *Pasts) begin(ctx context.Context) error {
 	docs, err := p.read(ctx, keyRuns)
 	if text := docs[keyRuns]; err == nil && text != nil {
-		if err := json.Unmarshal(text, &p.steps.runs); err != nil {
-			return indexError{fmt.Errorf("reading %q of the index of runs: %w", keyRuns, err)}
+		if err := decode(keyRuns, text, &p.steps.runs); err != nil {
+			return err
 		}
 	}
 	return err
