@@ -10,7 +10,6 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
-	"slices"
 	"strconv"
 	"strings"
 )
@@ -19,11 +18,12 @@ import (
 // it: those are named by their paths below the workspace.
 const VariablesName = "/variables"
 
-// variablesVersion is that of the form in which variables are carried, and plainVersion that
-// of those of which none is a text as it stands, which older versions read.
+// The forms in which variables are carried. Older versions of the program read the older ones.
 const (
-	variablesVersion = 2
-	plainVersion     = 1
+	plainForm    = 1
+	textForm     = 2 // some are texts as they stand
+	yamlForm     = 3 // some are carried as YAML
+	variableForm = yamlForm
 )
 
 // Variable is one value that a revision gives a variable.
@@ -38,6 +38,7 @@ type Variable struct {
 	From  string `json:"from,omitempty"`  // what gave a text as it stands: a variable of the environment, or a command
 
 	Value  json.RawMessage `json:"value,omitempty"`  // as it is written in the file, with its expressions
+	YAML   string          `json:"yaml,omitempty"`   // in the place of Value where that would lose a text: 1.10, 0644
 	Text   *string         `json:"text,omitempty"`   // of a --var, or of From
 	Secret string          `json:"secret,omitempty"` // salted hash of the value, which is not here: it is read from the file
 }
@@ -53,6 +54,8 @@ func (v Variable) Described() string {
 		return "is secret, in " + from
 	case v.Text != nil:
 		value, from = strconv.Quote(*v.Text), cmp.Or(v.From, "--var")
+	case v.YAML != "":
+		value = v.YAML
 	}
 	if len(value) > mostDescribed {
 		value = strings.ToValidUTF8(value[:mostDescribed], "") + "…"
@@ -69,9 +72,14 @@ type Variables struct {
 
 // Encode is their form in an object.
 func (v Variables) Encode() ([]byte, error) {
-	v.Version = plainVersion
-	if slices.ContainsFunc(v.Variables, func(v Variable) bool { return v.Whole || v.From != "" }) {
-		v.Version = variablesVersion
+	v.Version = plainForm
+	for _, one := range v.Variables {
+		switch {
+		case one.YAML != "":
+			v.Version = yamlForm
+		case one.Whole || one.From != "":
+			v.Version = max(v.Version, textForm)
+		}
 	}
 	var out bytes.Buffer
 	encoder := json.NewEncoder(&out)
@@ -86,7 +94,7 @@ func DecodeVariables(text []byte) (v Variables, err error) {
 	if err := json.Unmarshal(text, &v); err != nil {
 		return v, fmt.Errorf("reading the variables: %w", err)
 	}
-	if v.Version > variablesVersion {
+	if v.Version > variableForm {
 		return v, fmt.Errorf("the variables have the form %d, which this version does not know: use a newer one", v.Version)
 	}
 	return v, nil
@@ -167,8 +175,9 @@ func numbered(value any) (_ any, err error) {
 	return value, nil
 }
 
-// Hash identifies the value of a secret variable to those who have the salt.
-func Hash(salt []byte, name string, value any) (string, error) {
+// Hash identifies the value of a secret variable to those who have the salt. yaml is the value as YAML where its texts
+// are not those of the value, else "".
+func Hash(salt []byte, name string, value any, yaml string) (string, error) {
 	text, err := Exactly(value)
 	if err != nil {
 		return "", err
@@ -176,5 +185,8 @@ func Hash(salt []byte, name string, value any) (string, error) {
 	mac := hmac.New(sha256.New, salt)
 	mac.Write([]byte(name + "\x00"))
 	mac.Write(text)
+	if yaml != "" {
+		mac.Write([]byte("\x00" + yaml))
+	}
 	return hex.EncodeToString(mac.Sum(nil)), nil
 }

@@ -109,7 +109,9 @@ func (c collector) unchanged(collected *Collection, kept Carried, given []vars.A
 				return err
 			}
 		}
-		same := func(n vars.Assignment) bool { return n.Name == a.Name && reflect.DeepEqual(n.Value, a.Value) }
+		same := func(n vars.Assignment) bool {
+			return n.Name == a.Name && reflect.DeepEqual(n.Value, a.Value) && n.Written() == a.Written()
+		}
 		if !slices.ContainsFunc(now, same) {
 			return fmt.Errorf("%s was changed while it was read: try again", a.File)
 		}

@@ -52,7 +52,7 @@ func (c *Collection) Pin(p Pinning) error {
 			problems = append(problems, manifest.Problem{Position: a.At, Path: a.Name, Message: fmt.Sprintf(
 				"is taken for secret: a revision carries no secrets but refers to their files, and %s is no regular file and could not be read again, so give it in a file, or say --allow-logged %s where it is no secret", a.File, a.Name)})
 		case hidden:
-			one.Value = nil
+			one.Value, one.YAML = nil, ""
 			if v.Salt, one.Secret, err = p.Texts.hash(a); err != nil {
 				return fmt.Errorf("variable %s: %w", a.Name, err)
 			}
@@ -76,7 +76,7 @@ func (t Texts) hash(a vars.Assignment) (salt, hash string, err error) {
 	if err != nil {
 		return "", "", objects.Remedied(err)
 	}
-	hash, err = revision.Hash(key, a.Name, a.Value)
+	hash, err = revision.Hash(key, a.Name, a.Value, a.Written())
 	return objects.Hash(key), hash, err
 }
 

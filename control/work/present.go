@@ -34,9 +34,11 @@ func (i Inputs) present(t Texts, files map[string]string) ([]present, error) {
 		p := present{Assignment: vars.Assignment{Name: v.Name, File: v.File, Whole: v.Whole, From: v.From, At: manifest.Position{File: v.File}}}
 		switch {
 		case v.Secret != "":
-			p.Value, p.gone, p.other = r.value(v)
+			p.gone, p.other = r.present(&p.Assignment, v)
 		case v.Text != nil:
 			p.Value, p.At.File = *v.Text, cmp.Or(v.From, "--var "+v.Name)
+		case v.YAML != "":
+			p.Assignment, err = p.Rewritten(v.YAML)
 		default:
 			p.Value, err = revision.Value(v.Value)
 		}

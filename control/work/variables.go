@@ -71,16 +71,17 @@ type secretFile struct {
 	err error
 }
 
-// value is the present one of a secret variable, unless it is gone. other is why it is not
+// present gives an assignment the present value of a secret variable, unless that is gone. other is why it is not
 // certainly what it was.
-func (r *references) value(v revision.Variable) (value any, gone bool, other error) {
+func (r *references) present(a *vars.Assignment, v revision.Variable) (gone bool, other error) {
 	path := r.inputs.roots().Place(v.File)
 	if v.Whole {
 		text, err := vars.ReadText(path)
 		if err != nil {
-			return nil, true, fmt.Errorf("it is secret, so the revision carries only its hash, and its file cannot be read: %w; %s", err, referenceRemedy)
+			return true, fmt.Errorf("it is secret, so the revision carries only its hash, and its file cannot be read: %w; %s", err, referenceRemedy)
 		}
-		return text, false, r.same(v, text, path)
+		a.Value = text
+		return false, r.same(v, *a, path)
 	}
 	file, read := r.files[path]
 	if !read {
@@ -88,18 +89,19 @@ func (r *references) value(v revision.Variable) (value any, gone bool, other err
 		r.files[path] = file
 	}
 	if file.err != nil {
-		return nil, true, fmt.Errorf("it is secret, so the revision carries only its hash, and its file cannot be read: %s; %s", vars.WithoutText(file.err, path), referenceRemedy)
+		return true, fmt.Errorf("it is secret, so the revision carries only its hash, and its file cannot be read: %s; %s", vars.WithoutText(file.err, path), referenceRemedy)
 	}
-	for _, a := range file.all {
-		if a.Name == v.Name {
-			return a.Value, false, r.same(v, a.Value, path)
+	for _, now := range file.all {
+		if now.Name == v.Name {
+			a.As(now)
+			return false, r.same(v, now, path)
 		}
 	}
-	return nil, true, fmt.Errorf("it is secret, so the revision carries only its hash, and %s does not set it any more; %s", path, referenceRemedy)
+	return true, fmt.Errorf("it is secret, so the revision carries only its hash, and %s does not set it any more; %s", path, referenceRemedy)
 }
 
 // same fails where a value is not certainly that of a secret variable.
-func (r *references) same(v revision.Variable, value any, path string) error {
+func (r *references) same(v revision.Variable, a vars.Assignment, path string) error {
 	if r.key == nil {
 		key, err := r.texts.objects.Salt()
 		if err == nil && objects.Hash(key) != r.salt {
@@ -110,7 +112,7 @@ func (r *references) same(v revision.Variable, value any, path string) error {
 		}
 		r.key = key
 	}
-	hash, err := revision.Hash(r.key, v.Name, value)
+	hash, err := revision.Hash(r.key, v.Name, a.Value, a.Written())
 	if err != nil {
 		return err
 	}
@@ -138,7 +140,9 @@ func (i Inputs) carry(a vars.Assignment) (v revision.Variable, outside bool, err
 	}
 	v.Whole = a.Whole
 	if v.File, outside, err = i.roots().Name(a.File, origin.Again(a.File)); err == nil {
-		v.Value, err = revision.Exactly(a.Value)
+		if v.YAML = a.Written(); v.YAML == "" {
+			v.Value, err = revision.Exactly(a.Value)
+		}
 	}
 	return v, outside, err
 }

@@ -80,6 +80,30 @@ func TestVariablesAreWhatTheyWereInEveryType(t *testing.T) {
 	assert.True(t, err == nil && reflect.DeepEqual(got, want), "after files were edited it is %v, %v, want %v", got, err, want)
 }
 
+// What is declared as a text is the text that the file has, when it is applied from a revision, too.
+func TestARevisionCarriesTheTextsOfNumbers(t *testing.T) {
+	c := newCheckout(t, map[string]string{
+		"m.yaml": "variables: {version: {type: string}, mode: {type: object, additionalProperties: {type: string}}, pin: {type: string, writeOnly: true}, n: {type: number}}\n" +
+			"resources: {a: {type: deployster/file, config: {path: a, content: '{{ version }}{{ mode }}{{ n }}'}}, " +
+			"b: {type: deployster/command, config: {image: i, check: ['true'], apply: ['true'], secret_env: {PIN: '{{ pin }}'}}}}",
+		"vars.auto.yaml": "version: 1.10\nmode: {file: 0644, on: True, 'a b': 1e3, deep: \"1.0\"}\nn: 1.0\npin: 0123\n",
+	})
+	w, files, err := c.pinned(nil)
+	require.NoError(t, err)
+	want := map[string]any{
+		"version": "1.10", "n": 1.0, "pin": "0123", "mode": map[string]any{"file": "0644", "on": "True", "a b": "1e3", "deep": "1.0"},
+	}
+	text := must.Get(ReadFile(filepath.Join(c.dir, "m.yaml")))(t)
+	assigned := must.Get(w.Assignments(w.Texts, files.Digests()))(t)
+	in := must.Get(w.Load([]manifest.Source{{Name: "m.yaml", Data: text}}, LoadOptions{Assigned: assigned, Included: w.Texts.Files(files.Digests())}))(t)
+	assert.Equal(t, want, in.Set())
+	assert.NotContains(t, string(files[revision.VariablesName]), "0123")
+	c.write("vars.auto.yaml", "pin: 00123\n")
+	assert.ErrorContains(t, must.Fail(w.Assignments(w.Texts, files.Digests())), "it has another value in")
+	c.write("vars.auto.yaml", "pin: '0123'\n")
+	assert.ErrorContains(t, must.Fail(w.Assignments(w.Texts, files.Digests())), "it has another value in", "a number became a text")
+}
+
 func TestASecretVariableIsCarriedAsAReference(t *testing.T) {
 	c := newCheckout(t, map[string]string{
 		"m.yaml": "resources: {a: {type: deployster/command, config: {image: i, check: ['{{ plain }}'], apply: ['true'], secret_env: '{{ env }}'}}," +

@@ -1,6 +1,7 @@
 package vars
 
 import (
+	"cmp"
 	"errors"
 	"io/fs"
 	"os"
@@ -24,7 +25,8 @@ type Assignment struct {
 	Given bool   // by --var or --var-file: somebody means it to be read
 	At    manifest.Position
 
-	node *yamlfile.Node // nil of a --var, and of what was not read from a file
+	node  *yamlfile.Node // nil of a --var, and of what was not read from a file
+	texts *yamlfile.Node // how the value is written where that is known without its place in a file; else nil
 }
 
 // Read reads the files of variables and the flags, in the order in which they
@@ -143,7 +145,7 @@ func (v *variables) assign(a Assignment) {
 	value, err := v.Evaluator.Resolve(a.Value, v.values)
 	switch {
 	case err == nil:
-		v.set(a.Name, v.fit(a.Name, value, a.node), declaration.Place{Position: a.At, Node: a.node}, a.node)
+		v.set(a.Name, v.fit(a, value), declaration.Place{Position: a.At, Node: a.node}, cmp.Or(a.node, a.texts))
 	case a.node != nil:
 		v.fail(a.Name, err, manifest.Failure(a.node, err))
 	default:
@@ -158,13 +160,16 @@ func (a Assignment) Note(u *usage.Variables) {
 	}
 }
 
-// fit is the value of a variable as it is declared.
-func (v *variables) fit(name string, value any, node *yamlfile.Node) any {
-	d := v.declared[name]
+// fit is the value of an assignment as its variable is declared. What may be doubted is said where its file was read.
+func (v *variables) fit(a Assignment, value any) any {
+	d := v.declared[a.Name]
 	if d == nil {
 		return value
 	}
-	value, doubts := d.Fit(value, node)
+	value, doubts := d.Fit(value, cmp.Or(a.node, a.texts))
+	if a.node == nil {
+		return value
+	}
 	for _, p := range doubts {
 		v.Usage.Doubt(p)
 	}

@@ -84,7 +84,7 @@ func Load(opts Options) (map[string]any, error) {
 			v.found.Add(manifest.Problem{Message: problem})
 			continue
 		}
-		v.set(name, v.fit(name, opts.Last[name], nil), declaration.Place{}, nil)
+		v.set(name, v.fit(Assignment{Name: name}, opts.Last[name]), declaration.Place{}, nil)
 		v.Usage.Give(name, manifest.Problem{Path: name})
 	}
 	v.complete()
