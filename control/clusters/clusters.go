@@ -214,7 +214,7 @@ func sighting(objects []object.Object, readings []*object.Reading) (seen promoti
 			common = ""
 		}
 		seen.Hosts = append(seen.Hosts, promotion.HostSighting{
-			Host: objects[i].String(), Revision: r.Revision, Unhealthy: r.Revision != "" && !r.Healthy, Changing: r.Revision != "" && !r.Healthy && r.Changing, Suspended: r.Suspended, Declared: r.Declared, Unknown: r.Unknown, Why: short(r.Why),
+			Host: objects[i].String(), Revision: r.Revision, Unhealthy: r.Revision != "" && !r.Healthy, Changing: r.Revision != "" && !r.Healthy && r.Changing, Suspended: r.Suspended, Declared: r.Declared, Fewer: r.Fewer, Unknown: r.Unknown, Why: short(r.Why),
 		})
 	}
 	if common != "" {

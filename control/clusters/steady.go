@@ -18,7 +18,7 @@ const (
 	pause    = 5 * time.Second // between sightings that differ only in how well objects are
 
 	// mostSettles is how many times the settle time an object has to be well that is written all the
-	// time.
+	// time. It settles after that only while its controller is not at work.
 	mostSettles = 5
 )
 
@@ -105,10 +105,17 @@ func (s *steady) at(now time.Time) (r *object.Reading, again time.Time) {
 		if most := s.began.Add(mostSettles * s.settle); most.Before(end) {
 			end = most
 		}
+		// What its controller is at work on may end otherwise.
+		if works := s.since.Add(mostWork); s.works != nil && works.After(end) {
+			end = works
+		}
 		if now.Before(end) {
 			return s.shown, end
 		}
-		s.shown, s.well, s.next = s.next, *s.next, nil
+		if s.works == nil {
+			s.shown, s.well = s.next, *s.next
+		}
+		s.next = nil
 	}
 	switch {
 	case s.works != nil:
@@ -146,9 +153,8 @@ func (t *told) next(seen promotion.Sighting, now time.Time) (tell bool, again ti
 		i := -1
 		waits := slices.EqualFunc(t.seen.Hosts, seen.Hosts, func(before, now promotion.HostSighting) bool {
 			i++
-			worse := now.Unhealthy && !before.Unhealthy || before.Changing && now.Unhealthy && !now.Changing
 			better := before.Unhealthy && !now.Unhealthy && t.well[i] != now.Revision
-			return before.Revision == now.Revision && before.Unknown == now.Unknown && !worse && !better
+			return before.Revision == now.Revision && before.Unknown == now.Unknown && !worse(before, now) && !better
 		})
 		if at := t.when.Add(pause); waits && now.Before(at) {
 			return false, at
@@ -165,6 +171,14 @@ func (t *told) next(seen promotion.Sighting, now time.Time) (tell bool, again ti
 	}
 	return true, again
 }
+
+// worse reports whether an object that runs what it ran is less well than it was.
+func worse(before, now promotion.HostSighting) bool {
+	return now.Unhealthy && !before.Unhealthy || before.Changing && now.Unhealthy && !now.Changing || lacks(now) && !lacks(before)
+}
+
+// lacks reports whether a suspended workload has fewer Pods than it is to have.
+func lacks(h promotion.HostSighting) bool { return h.Fewer != nil && *h.Fewer != "" }
 
 // sooner is the first of two times; a zero one is never.
 func sooner(a, b time.Time) time.Time {

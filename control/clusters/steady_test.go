@@ -156,6 +156,26 @@ func TestASuspendedObjectSettlesWhenItIsResumed(t *testing.T) {
 	})
 }
 
+// A Pod of a paused workload that is gone is told at once, though nothing else of it has changed.
+func TestAPodOfAPausedWorkloadThatIsGoneIsToldAtOnce(t *testing.T) {
+	web := object.Object{Cluster: "dev", Kind: "Deployment", Namespace: "shop", Name: "web"}
+	paused := func(available int) map[string]any {
+		return map[string]any{
+			"metadata": map[string]any{"generation": int64(2)},
+			"spec":     map[string]any{"paused": true, "replicas": int64(2), "template": map[string]any{"spec": map[string]any{"containers": []any{map[string]any{"image": "shop:2"}}}}},
+			"status":   map[string]any{"observedGeneration": int64(2), "replicas": int64(2), "availableReplicas": int64(available)},
+		}
+	}
+	observed(t, web, time.Second, func(w *written) {
+		w.writes(0, paused(2))
+		<-time.After(time.Second)
+		w.forgets()
+		w.writes(0, paused(1))
+		w.tells("1s dev/shop/Deployment/web=2 unwell (it is paused: 0 of 2 Pods are of its newest template) all=<nil>")
+		assert.Equal(t, "1 of 2 Pods are available", *w.sees().Hosts[0].Fewer)
+	})
+}
+
 // A controller says at each interval that it is at work: that is no reason to wait without end.
 func TestAnObjectSettlesThoughItsControllerIsAtWork(t *testing.T) {
 	working := flux(1, 1, "1", "1", "Unknown")
@@ -167,6 +187,40 @@ func TestAnObjectSettlesThoughItsControllerIsAtWork(t *testing.T) {
 			w.writes(time.Second, flux(1, 1, "1", "1", "True"))
 		}
 		w.tells("50s dev/flux/Kustomization/shop=1 all=1")
+	})
+}
+
+// What its controller is at work on may end otherwise, however long that takes: the object settles when the
+// controller says again that it is well, and is at work for two minutes at most.
+func TestAnObjectDoesNotSettleWhileItsControllerIsAtWork(t *testing.T) {
+	const is = "dev/flux/Kustomization/shop="
+	working := flux(1, 1, "1", "1", "Unknown")
+	working["status"].(map[string]any)["conditions"].([]any)[0].(map[string]any)["reason"] = "Progressing"
+	begins := func(w *written) {
+		w.writes(0, flux(1, 1, "1", "1", "True"))
+		w.writes(time.Second, working)
+		<-time.After(time.Minute)
+		w.tells()
+	}
+	observed(t, shop, 2*time.Second, func(w *written) {
+		begins(w)
+		w.writes(0, flux(1, 1, "1", "1", "False"))
+		<-time.After(10 * time.Second)
+		w.tells("1m1s " + is + "1 unwell (its condition Ready is False: Tested) all=<nil>")
+	})
+	observed(t, shop, 2*time.Second, func(w *written) {
+		begins(w)
+		w.writes(0, flux(1, 1, "1", "1", "True"))
+		<-time.After(10 * time.Second)
+		w.tells("1m1s " + is + "1 all=1")
+	})
+	observed(t, shop, 2*time.Second, func(w *written) {
+		begins(w)
+		<-time.After(2 * time.Minute)
+		w.tells("2m1s " + is + "1 unwell (its condition Ready is Unknown: Progressing) all=<nil>")
+		w.writes(0, flux(1, 1, "1", "1", "True"))
+		<-time.After(10 * time.Second)
+		w.tells("3m3s " + is + "1 all=1")
 	})
 }
 

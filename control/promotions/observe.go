@@ -86,21 +86,24 @@ func (v values) text(revision int) string {
 }
 
 // came is the event of the first of the last deployments in a row that have one revision.
-// Those between them that never finished do not count, for what they were to bring was never
-// there as a whole: a deployment that fails and is rolled back leaves what ran before.
+// Those between them do not count that failed and were taken back automatically: what they were to
+// bring was never there as a whole, and nobody has decided anything. Where somebody rolled back, or
+// deployed the revision again, it has come anew, whether the other one was there as a whole or not.
 func came(all []report.Deployment, v values) (event int64) {
 	if len(all) == 0 {
 		return 0
 	}
 	of := v.text(all[len(all)-1].Revision)
+	restored := false // by itself, by the deployment after it
 	for _, d := range slices.Backward(all) {
 		failed := (d.Status == report.DeploymentSuperseded || d.Status == report.DeploymentStuck) && d.BakeFailed == ""
+		byHand := d.Kind == record.ByRollback && !d.Automatic
 		switch {
 		case d.Kind == record.ByDelete:
 			return event
 		case v.text(d.Revision) == of:
-			event = d.Seq
-		case !failed:
+			event, restored = d.Seq, d.Automatic
+		case !failed || byHand || !restored:
 			return event
 		}
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/deployster-go/deployster/internal/refusal"
 	"github.com/deployster-go/deployster/pipeline/promotion"
 	"github.com/deployster-go/deployster/pipeline/promotion/definition"
+	"github.com/deployster-go/deployster/pipeline/promotion/object"
 	"github.com/deployster-go/deployster/pipeline/record"
 )
 
@@ -268,6 +269,84 @@ func TestAnotherArrivalAtTheStageBeforeEndsWhatWasDecided(t *testing.T) {
 			}
 		}
 	}
+}
+
+// A stage of objects or hosts that goes to another revision in part, and comes back, has it anew: what was
+// decided of it, and verified, is of another time.
+func TestARevisionThatCameBackToObjectsOrHostsIsDecidedAnew(t *testing.T) {
+	const east, west = "east/n/Kustomization/a", "west/n/Kustomization/a"
+	stages := map[string]definition.Stage{
+		"objects": {Name: "b", Environment: "objects:shop/b", Strategy: definition.WithWebhook, Webhook: &definition.Webhook{URL: "https://ci", Timeout: dur(time.Minute)}, Verify: "smoke.yaml", Objects: []object.Object{{Cluster: "east", Kind: "Kustomization", Namespace: "n", Name: "a"}, {Cluster: "west", Kind: "Kustomization", Namespace: "n", Name: "a"}}},
+		"hosts":   {Name: "b", Environment: "hosts:shop/b", Strategy: definition.WithWebhook, Webhook: &definition.Webhook{URL: "https://ci", Timeout: dur(time.Minute)}, Verify: "smoke.yaml", Targets: &definition.Targets{Manifest: "m", Hosts: "all"}},
+	}
+	spells := map[string]struct {
+		seen promotion.HostSighting
+		anew bool
+	}{
+		"one runs the revision before":              {host(west, "0"), true},
+		"one runs another one, and is not well":     {unwell(west, "0", "its Pods crash"), true},
+		"one is not well":                           {unwell(west, "1", "its Pods crash"), false},
+		"one does not answer":                       {promotion.HostSighting{Host: west, Unknown: true, Why: "no answer"}, false},
+		"one may run either of two":                 {promotion.HostSighting{Host: west, Revision: "0", Unknown: true, Why: "or 1"}, false},
+		"one lacks something of it":                 {host(west, ""), false},
+		"one is suspended, and is to run something": {promotion.HostSighting{Host: west, Revision: "2", Suspended: true, Declared: true}, false},
+	}
+	for of, stage := range stages {
+		for _, policy := range []definition.Policy{definition.Single, definition.Concurrent} {
+			for name, spell := range spells {
+				if of == "hosts" && spell.seen.Suspended {
+					continue
+				}
+				t.Run(fmt.Sprintf("%s/%s/%s", of, policy, name), func(t *testing.T) {
+					w := newWorld(t, 3, definition.Promotion{Policy: policy}, func(d *definition.Definition) { d.Stages[1], d.Stages[2].Manual = stage, true })
+					w.runs("c", "0")
+					w.runs("a", "1")
+					w.sees(host(east, "1"), host(west, "1"))
+					verified := func() {
+						for _, s := range w.decide() {
+							if s.Verifies {
+								w.record(w.state.Verified(s, nil)...)
+							}
+						}
+					}
+					verified()
+					w.command(promotion.HoldStage{Stage: "c", By: "ann", Reason: "later"})
+					w.command(promotion.Approve{Stage: "c", Revision: "1", By: "ann"})
+					w.sees(host(east, "1"), spell.seen)
+					w.decide()
+					w.sees(host(east, "1"), host(west, "1"))
+					w.again()
+					w.command(promotion.ReleaseHold{Stage: "c", By: "ann"})
+					if spell.anew {
+						assert.Contains(t, w.explain("c").Message, "waits for stage b, which is to be verified", "what was verified is of another time")
+						verified()
+						w.decide()
+						assert.Contains(t, w.explain("c").Message, "waits for approval")
+						return
+					}
+					w.decide()
+					assert.Contains(t, w.explain("c").Message, "is being promoted", "nothing else came there")
+				})
+			}
+		}
+	}
+}
+
+func TestARejectionEndsWhenTheRevisionComesBackToObjects(t *testing.T) {
+	const east = "east/n/Kustomization/a"
+	w := newWorld(t, 3, definition.Promotion{Policy: definition.Concurrent}, func(d *definition.Definition) {
+		d.Stages[1], d.Stages[2].Manual = inClusters(t).state.Definition().Stages[1], true
+	})
+	w.runs("c", "0")
+	w.runs("a", "1")
+	w.sees(host(east, "1"))
+	w.settle(false)
+	w.command(promotion.Reject{Stage: "c", Revision: "1", By: "ann"})
+	w.sees(unwell(east, "0", "it was rolled back"))
+	w.decide()
+	w.sees(host(east, "1"))
+	w.decide()
+	assert.Contains(t, w.explain("c").Message, "waits for approval")
 }
 
 // running returns that an environment runs a revision as a whole, since now.

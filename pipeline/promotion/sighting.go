@@ -26,14 +26,15 @@ type Sighting struct {
 
 // HostSighting is what one host, or one object, was seen to run.
 type HostSighting struct {
-	Host      string `json:"host"`                // or the object, see object.Object
-	Revision  string `json:"revision,omitempty"`  // as which all resources of the manifest are VALID, or which the object has; "" is none
-	Unhealthy bool   `json:"unhealthy,omitempty"` // an object has the revision, and is not well
-	Changing  bool   `json:"changing,omitempty"`  // all that keeps an object from being well is that its controller has yet to look, or scales it
-	Suspended bool   `json:"suspended,omitempty"` // the controller of an object leaves it as it is
-	Declared  bool   `json:"-"`                   // a suspended object is to run the revision once somebody resumes it
-	Unknown   bool   `json:"unknown,omitempty"`   // it was not seen, or could be either of two revisions
-	Why       string `json:"error,omitempty"`     // it runs no revision, or is unhealthy or unknown
+	Host      string  `json:"host"`                // or the object, see object.Object
+	Revision  string  `json:"revision,omitempty"`  // as which all resources of the manifest are VALID, or which the object has; "" is none
+	Unhealthy bool    `json:"unhealthy,omitempty"` // an object has the revision, and is not well
+	Changing  bool    `json:"changing,omitempty"`  // all that keeps an object from being well is that its controller has yet to look, or scales it
+	Suspended bool    `json:"suspended,omitempty"` // the controller of an object leaves it as it is
+	Declared  bool    `json:"-"`                   // a suspended object is to run the revision once somebody resumes it
+	Fewer     *string `json:"-"`                   // why Pods of a suspended workload are missing, "" if none is; nil of what is no workload
+	Unknown   bool    `json:"unknown,omitempty"`   // it was not seen, or could be either of two revisions
+	Why       string  `json:"error,omitempty"`     // it runs no revision, or is unhealthy or unknown
 }
 
 // sighted is what is known of the hosts of a stage.
@@ -44,10 +45,19 @@ type sighted struct {
 	whole   string    // revision that all of them ran, the last time that they ran one
 	value   any       // that
 	came    int64     // event with which they came to run it
+	left    bool      // one of them has run another one since then
+	former  Candidate // what all of them ran before that
 	since   time.Time // that they have run it without a break
 	broken  bool      // there was a break since then
 	joined  []string  // hosts that have run it since then
 	unknown time.Time // since when it is not known what they run; zero where it is
+	known   []known   // the last that is known of each object
+}
+
+// known is what an object ran the last time that this was known.
+type known struct {
+	HostSighting
+	proven bool // it has run that revision well
 }
 
 // mostHostsNamed is how many hosts a reason names.
@@ -64,10 +74,16 @@ func (s *State) applySighting(stage string, e deploylog.Event, p Payload) {
 		s.sighted[stage] = k
 	}
 	k.Sighting, k.event = *p.Observed, e.Seq
+	i := s.definition.Index(stage)
+	objects := i >= 0 && len(s.definition.Stages[i].Objects) > 0
+	if objects {
+		k.remember()
+	}
 	if k.Why == "" {
 		k.members = k.hosts()
 	}
 	now := k.observation()
+	k.left = k.left || slices.ContainsFunc(k.Hosts, func(h HostSighting) bool { return !h.Unknown && h.Revision != "" && h.Revision != k.whole })
 	switch {
 	case now.Health != Unknown:
 		k.unknown = time.Time{}
@@ -75,8 +91,6 @@ func (s *State) applySighting(stage string, e deploylog.Event, p Payload) {
 		k.unknown = e.CreatedAt
 	}
 	if now.Health != Whole {
-		i := s.definition.Index(stage)
-		objects := i >= 0 && len(s.definition.Stages[i].Objects) > 0
 		k.broken = k.broken || !objects || now.Health == Partly && !k.changing()
 		return
 	}
@@ -84,7 +98,11 @@ func (s *State) applySighting(stage string, e deploylog.Event, p Payload) {
 		k.since = e.CreatedAt
 	}
 	if k.whole != now.Revision {
-		k.whole, k.came = now.Revision, e.Seq
+		k.former = Candidate{k.whole, k.value}
+		k.whole, k.left = now.Revision, true
+	}
+	if k.left { // what was approved, rejected and verified is of another time
+		k.came, k.left = e.Seq, false
 	}
 	k.joined, k.value, k.broken = k.members, integral(k.Value), false
 }
@@ -206,19 +224,48 @@ func (s *State) Sighted(stage string, seen Sighting) []deploylog.Event {
 	}}
 }
 
+// remember keeps what each object runs. One of which that is not known now runs what it ran before.
+func (k *sighted) remember() {
+	if k.Why != "" || len(k.Hosts) == 0 {
+		return
+	}
+	all := make([]known, 0, len(k.Hosts))
+	for i, h := range k.Hosts {
+		before := k.last(i, h.Host)
+		switch {
+		case h.Unknown && before != nil:
+			all = append(all, *before)
+		case !h.Unknown && h.Revision != "":
+			all = append(all, known{h, !h.Unhealthy || before != nil && before.proven && before.Revision == h.Revision})
+		}
+	}
+	k.known = all
+}
+
+// last is what an object ran the last time that this was known; nil if it runs nothing, or that never was.
+// It is likely at an index.
+func (k *sighted) last(likely int, object string) *known {
+	if likely < len(k.known) && k.known[likely].Host == object {
+		return &k.known[likely]
+	}
+	i := slices.IndexFunc(k.known, func(h known) bool { return h.Host == object })
+	if i < 0 {
+		return nil
+	}
+	return &k.known[i]
+}
+
 // suspended returns a sighting in which suspended objects run what they ran before, if the revision
 // is only declared.
 func (k *sighted) suspended(seen Sighting) Sighting {
 	hosts := slices.Clone(seen.Hosts)
 	kept := false
 	for i, now := range hosts {
-		was := slices.IndexFunc(k.Hosts, func(h HostSighting) bool {
-			return h.Host == now.Host && h.Revision != "" && h.Revision != now.Revision && !h.Unknown
-		})
-		if now.Suspended && now.Declared && was >= 0 {
-			before := k.Hosts[was]
-			hosts[i].Revision, hosts[i].Unhealthy, hosts[i].Changing = before.Revision, before.Unhealthy, before.Changing
-			hosts[i].Why = "it is suspended, and is to run " + now.Revision + " when somebody resumes it"
+		if !now.Suspended || !now.Declared || now.Unknown {
+			continue
+		}
+		if before := k.last(i, now.Host); before != nil && before.Revision != now.Revision {
+			hosts[i] = before.suspended(now)
 			kept = true
 		}
 	}
@@ -230,6 +277,18 @@ func (k *sighted) suspended(seen Sighting) Sighting {
 		seen.Value = nil
 	}
 	return seen
+}
+
+// suspended is the sighting of an object that is to run another revision once somebody resumes it. A
+// workload is as well as the Pods that it has. Others say nothing of what they run meanwhile.
+func (k *known) suspended(now HostSighting) HostSighting {
+	now.Why = "it is suspended, and is to run " + now.Revision + " when somebody resumes it"
+	now.Revision, now.Unhealthy, now.Changing = k.Revision, k.Unhealthy, k.Changing
+	if now.Fewer != nil {
+		now.Unhealthy, now.Changing = !k.proven || *now.Fewer != "", false
+		now.Why += after(*now.Fewer, ": ")
+	}
+	return now
 }
 
 // sameSighting reports whether a sighting says nothing that the one before it does not. Numbers in
@@ -297,6 +356,9 @@ func (s *State) Candidates(stage int, o Observed) (all []Candidate) {
 			add(p.Revision, nil)
 			break
 		}
+	}
+	if k := s.sighted[name]; k != nil {
+		add(k.former.Revision, k.former.Value)
 	}
 	return all
 }

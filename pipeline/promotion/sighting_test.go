@@ -167,6 +167,10 @@ func TestAPromotionToHostsEndsByWhatIsSeen(t *testing.T) {
 	if v := w.seen["hosts:shop/b"].Value; v != int64(1) {
 		t.Errorf("its value is %T", v)
 	}
+	candidates = w.state.Candidates(1, w.seen)
+	if len(candidates) != 2 || candidates[1].Revision != "0" {
+		t.Errorf("it is looked for %+v, and somebody may roll it back", candidates)
+	}
 	w.sees(host("x", ""))
 	w.reads(promotion.WasPromoted, "revision 1 was promoted, and does not run there any more: x runs no revision: app is missing")
 }
@@ -294,6 +298,70 @@ func TestWhatIsSuspendedIsSaid(t *testing.T) {
 		assert.Equal(t, promotion.Whole, w.state.Report(w.seen, w.now).Stages[1].Health)
 	}
 	w.sees(host(east, "0"), unwell(west, "1", "1 of 2 Pods are of its newest template"))
+	assert.Equal(t, promotion.Partly, report().Health)
+}
+
+// Which revision an object runs is known through a time in which nothing of it can be seen: what is written
+// into a suspended object meanwhile is only declared.
+func TestASuspendedObjectKeepsItsRevisionThroughAnUnknownSpell(t *testing.T) {
+	const east, west = "east/n/Kustomization/a", "west/n/Kustomization/a"
+	runs := func(w *world) string { return w.state.Report(w.seen, w.now).Stages[1].Objects[1].Revision }
+	silent := func(name string) promotion.HostSighting {
+		return promotion.HostSighting{Host: name, Unknown: true, Why: "no answer"}
+	}
+	hosts := func(all ...promotion.HostSighting) promotion.Sighting { return promotion.Sighting{Hosts: all} }
+	declared := promotion.HostSighting{Host: west, Revision: "1", Suspended: true, Declared: true}
+	for name, spell := range map[string][]promotion.Sighting{
+		"it does not answer":          {hosts(host(east, "0"), silent(west))},
+		"it may be either of two":     {hosts(host(east, "0"), promotion.HostSighting{Host: west, Revision: "1", Unknown: true, Why: "or 0"})},
+		"nothing is known of any":     {{Why: "the inventory cannot be read"}},
+		"both, one after the other":   {{Why: "the inventory cannot be read"}, hosts(silent(east), silent(west))},
+		"it was suspended before":     {hosts(host(east, "0"), promotion.HostSighting{Host: west, Revision: "0", Suspended: true}), hosts(host(east, "0"), silent(west))},
+		"it was declared before that": {hosts(host(east, "0"), declared), hosts(host(east, "0"), silent(west))},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := inClusters(t)
+			w.sees(host(east, "0"), host(west, "0"))
+			for _, seen := range spell {
+				w.sights(seen)
+			}
+			w.sees(host(east, "0"), declared)
+			assert.Equal(t, "0", runs(w))
+			assert.Equal(t, promotion.Whole, w.state.Report(w.seen, w.now).Stages[1].Health)
+			w.sees(host(east, "0"), silent(west))
+			w.again()
+			w.sees(host(east, "0"), promotion.HostSighting{Host: west, Revision: "2", Suspended: true, Declared: true})
+			assert.Equal(t, "0", runs(w), "as another process knows it")
+		})
+	}
+	w := inClusters(t)
+	w.sees(host(east, "0"), host(west, "0"))
+	w.sees(host(east, "0"), promotion.HostSighting{Host: west, Why: "it does not exist"})
+	w.sees(host(east, "0"), declared)
+	assert.Equal(t, "1", runs(w), "it was made anew, and there is nothing that it ran before")
+}
+
+// Pods of a paused workload fail as others do: it is as well as those are that it has.
+func TestAPausedWorkloadIsAsWellAsItsPodsAre(t *testing.T) {
+	const web = "east/n/Kustomization/a" // of the definition; what kind it is of makes no difference here
+	paused := func(fewer string) promotion.HostSighting {
+		return promotion.HostSighting{Host: web, Revision: "1", Unhealthy: true, Suspended: true, Declared: true, Fewer: &fewer, Why: "it is paused: 0 of 2 Pods are of its newest template"}
+	}
+	w := inClusters(t)
+	report := func() promotion.ObjectReport { return w.state.Report(w.seen, w.now).Stages[1].Objects[0] }
+	w.sees(host(web, "0"))
+	w.sees(paused(""))
+	assert.Equal(t, promotion.Whole, report().Health)
+	w.sees(paused("1 of 2 Pods are available"))
+	assert.Equal(t, promotion.ObjectReport{Object: web, Revision: "0", Health: promotion.Partly, Suspended: true, Why: "it is suspended, and is to run 1 when somebody resumes it: 1 of 2 Pods are available"}, report())
+	w.sees(paused(""))
+	assert.Equal(t, promotion.Whole, report().Health, "its Pods are there again")
+
+	// It was paused before it ever ran the revision well, so Pods of others may be the ones that are available.
+	w = inClusters(t)
+	w.sees(host(web, "9"))
+	w.sees(unwell(web, "0", "1 of 2 Pods are of its newest template"))
+	w.sees(paused(""))
 	assert.Equal(t, promotion.Partly, report().Health)
 }
 

@@ -308,13 +308,14 @@ var kept = fields{
 	"status": fields{
 		"observedGeneration": true, "lastAppliedRevision": true, "lastAttemptedRevision": true, "lastAttemptedRevisionDigest": true,
 		"conditions": fields{"type": true, "status": true, "reason": true, "message": true, "observedGeneration": true},
-		"history":    fields{"chartVersion": true, "status": true, "ociDigest": true, "version": true, "revision": true, "revisions": true, "id": true},
+		"history":    fields{"deployedAt": true, "chartVersion": true, "status": true, "ociDigest": true, "version": true, "revision": true, "revisions": true, "id": true},
 		"replicas":   true, "updatedReplicas": true, "readyReplicas": true, "availableReplicas": true, "unavailableReplicas": true, "currentRevision": true, "updateRevision": true,
 		"desiredNumberScheduled": true, "updatedNumberScheduled": true, "numberAvailable": true, "numberReady": true,
 		"phase": true, "message": true, "abort": true, "currentStepIndex": true, "currentPodHash": true, "stableRS": true,
 		"sync":           fields{"status": true, "revision": true, "revisions": true, "comparedTo": fields{"source": true, "sources": true}},
 		"health":         fields{"status": true, "message": true},
-		"operationState": fields{"phase": true, "message": true, "syncResult": fields{"revision": true, "revisions": true}},
+		"reconciledAt":   true,
+		"operationState": fields{"finishedAt": true, "phase": true, "message": true, "syncResult": fields{"revision": true, "revisions": true}},
 	},
 }
 

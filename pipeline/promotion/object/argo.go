@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"strings"
+	"time"
 )
 
 // An application of Argo CD says with what its objects were compared, which may be a revision that
@@ -54,6 +56,31 @@ func outOfSync(live map[string]any) bool {
 	return is && !reflect.DeepEqual([]any{sync["revision"], sync["revisions"]}, []any{last["revision"], last["revisions"]})
 }
 
+// readsHistory reports whether the revision of an application is what was applied, if another one is
+// compared.
+func (o *Object) readsHistory() bool {
+	path := strings.TrimPrefix(strings.TrimPrefix(o.Revision, "{"), "$")
+	return path == "" || strings.HasPrefix(path, ".status.history[")
+}
+
+// comparedSince reports whether an application was compared since its last sync ended. Until then its
+// health is that of what ran before. Argo CD writes whole seconds, so of two times in one second either
+// may be the later one.
+func comparedSince(live map[string]any) bool {
+	all, _ := within(live, "status")["history"].([]any)
+	var last map[string]any
+	if len(all) > 0 {
+		last, _ = all[len(all)-1].(map[string]any)
+	}
+	compared, _ := time.Parse(time.RFC3339, texts(live, "status", "reconciledAt"))
+	for _, ended := range []string{texts(live, "status", "operationState", "finishedAt"), texts(last, "deployedAt")} {
+		if at, err := time.Parse(time.RFC3339, ended); ended != "" && (err != nil || !compared.After(at)) {
+			return false
+		}
+	}
+	return true
+}
+
 // argo is what an application waits for.
 func (o *Object) argo(live map[string]any) string {
 	for _, field := range []string{"repoURL", "path", "chart", "targetRevision"} {
@@ -74,9 +101,13 @@ func (o *Object) argo(live map[string]any) string {
 	if phase == "Failed" || phase == "Error" {
 		return sentence("its sync is "+phase, texts(last, "message"))
 	}
-	sync := within(live, "status", "sync")
-	if status := texts(sync, "status"); status != isSynced && (o.Revision != "" || o.suspended(live) == "") {
-		return "its sync status is " + orNone(status)
+	if status := texts(live, "status", "sync", "status"); status != isSynced {
+		switch {
+		case o.suspended(live) == "" || !o.readsHistory():
+			return "its sync status is " + orNone(status)
+		case !comparedSince(live):
+			return "its controller has not compared it since its last sync ended"
+		}
 	}
 	if health := texts(live, "status", "health", "status"); health != "Healthy" {
 		return sentence("its health is "+orNone(health), texts(live, "status", "health", "message"))

@@ -174,6 +174,8 @@ func (o *Object) atWork(live map[string]any) bool {
 	return looked && seen >= generation && (!has || of >= generation) && texts(c, "status") == "Unknown" && texts(c, "reason") == "Progressing"
 }
 
+const wantsNone = "it wants no Pod, so nothing of it runs"
+
 // rolledOut is what a workload waits for: as many Pods as it wants, all of its newest template and
 // available, and no others. Those that an update strategy leaves as they are count, too: the stage
 // runs the revision of the template only when all do.
@@ -185,7 +187,7 @@ func rolledOut(kind string, live map[string]any) string {
 	case kind == statefulSet && now != next && !replacedByHand(live, p):
 		return "not all of its Pods are of its newest template: " + now + " gives way to " + next
 	case p.Wanted == 0:
-		return "it wants no Pod, so nothing of it runs"
+		return wantsNone
 	}
 	return p.Waits(p.Wanted)
 }

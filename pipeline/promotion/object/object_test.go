@@ -181,6 +181,35 @@ func TestAnApplicationOfArgoRunsWhatItIsSyncedTo(t *testing.T) {
 	read(t, object.Object{Kind: "Application", Revision: "{.status.sync.revision}"}, []reading{
 		{"what it is compared with is not what it runs", byHand(other), "4a unwell: its syncs are not automated (spec.syncPolicy.automated): its sync status is OutOfSync"},
 	})
+	// What people synced to another revision than the one that is compared is as healthy as the one before
+	// until it is compared again. Times are in whole seconds, so of two in one second either may be the later.
+	at := func(reconciled, finished, deployed string) string {
+		status := other + `, "reconciledAt": "2026-11-30T10:00:` + reconciled + `Z"`
+		if finished != "" {
+			status += `, "operationState": {"phase": "Succeeded", "finishedAt": "2026-11-30T10:00:` + finished + `Z"}`
+		}
+		return strings.Replace(byHand(status), `{"revision": "3a"}`, `{"revision": "3a", "deployedAt": "2026-11-30T10:00:`+deployed+`Z"}`, 1)
+	}
+	const old = "3a unwell: its syncs are not automated (spec.syncPolicy.automated): its controller has not compared it since its last sync ended"
+	read(t, object.Object{Kind: "Application"}, []reading{
+		{"it was compared since", at("07", "05", "04"), "3a suspended"},
+		{"a sync has ended since it was compared", at("04", "05", "05"), old},
+		{"both in one second", at("05", "05", "04"), old},
+		{"the sync is in the history, and has not ended", at("04", "03", "05"), old},
+		{"nothing is known of the sync but that", at("04", "", "05"), old},
+		{"it was never compared", strings.Replace(at("04", "05", "05"), "reconciledAt", "other", 1), old},
+		{"when it was compared is no time", strings.Replace(at("04", "05", "05"), `"2026-11-30T10:00:04Z"`, `"today"`, 1), old},
+		{"it is as people synced it", strings.Replace(at("04", "05", "05"), `"OutOfSync", "revision": "4a"`, `"Synced", "revision": "3a"`, 1), "3a"},
+	})
+	several := `{"spec": {"sources": [{}, {}]}, "status": {"health": {"status": "Healthy"}, "history": [{"revisions": ["3a", "5a"]}], "sync": {"status": "OutOfSync", "revisions": ["4a", "5a"]}}}`
+	read(t, object.Object{Kind: "Application", Revision: "{.status.history[-1:].revisions[0]}"}, []reading{
+		{"people sync one of several sources", several, "3a suspended"},
+		{"they changed what it runs", strings.Replace(several, "4a", "3a", 1), "3a unwell: its sync status is OutOfSync"},
+	})
+	read(t, object.Object{Kind: "Application", Revision: "{$.status.history[-1:].revisions[0]}"}, []reading{{"another form of the path", several, "3a suspended"}})
+	read(t, object.Object{Kind: "Application", Revision: "{.status.sync.revisions[0]}"}, []reading{
+		{"what several sources are compared with", several, "4a unwell: its syncs are not automated (spec.syncPolicy.automated): its sync status is OutOfSync"},
+	})
 	read(t, object.Object{Kind: "Application", Revision: "{.status.sync.revisions[1]}"}, []reading{
 		{"one of several sources counts", app(`"sync": {"status": "Synced", "revisions": ["4a", "5a"]}`, ""), "5a"},
 		{"a sync of all of them failed", app(`"sync": {"status": "Synced", "revisions": ["4a", "5a"]}, "operationState": {"phase": "Failed", "syncResult": {"revision": "", "revisions": ["4a", "5a"]}}`, ""), "5a unwell: its sync is Failed"},
@@ -260,6 +289,31 @@ func TestWhatOthersSuspendIsDeclaredOnly(t *testing.T) {
 		read(t, c.object, []reading{{c.object.Kind, c.live, c.want}})
 		assert.Equal(t, c.declared, c.object.Read(live(t, c.live)).Declared, "%s: %s", c.object.Kind, c.live)
 	}
+}
+
+// A workload that is paused keeps the Pods that it has. Whether these are all available counts then.
+func TestPodsOfAPausedWorkloadAreCounted(t *testing.T) {
+	web := object.Object{Kind: "Deployment"}
+	of := func(spec, status string) map[string]any {
+		return live(t, `{"metadata": {"generation": 2}, "spec": {"paused": true, `+spec+`"template": {"spec": {"containers": [{"image": "shop:2"}]}}}, "status": {"observedGeneration": 2, `+status+`}}`)
+	}
+	for _, c := range []struct {
+		name         string
+		spec, status string
+		want         string
+	}{
+		{"all are there", `"replicas": 2, `, `"replicas": 2, "availableReplicas": 2`, ""},
+		{"one more than wanted", `"replicas": 2, `, `"replicas": 3, "availableReplicas": 3`, ""},
+		{"one has crashed", `"replicas": 2, `, `"replicas": 2, "availableReplicas": 1, "unavailableReplicas": 1`, "1 of 2 Pods are available"},
+		{"none is wanted", `"replicas": 0, `, `"replicas": 0`, "it wants no Pod, so nothing of it runs"},
+	} {
+		if r := web.Read(of(c.spec, c.status)); assert.NotNil(t, r.Fewer, c.name) {
+			assert.Equal(t, c.want, *r.Fewer, c.name)
+		}
+	}
+	assert.Nil(t, web.Read(of("", `"replicas": 1, "updatedReplicas": 1, "availableReplicas": 1`)).Fewer, "it runs what is declared")
+	rollout := object.Object{Kind: "Rollout", APIVersion: "argoproj.io/v1alpha1", Revision: "{.spec.template.spec.containers[0].image}", Ready: "{.status.phase}=Healthy"}
+	assert.Nil(t, rollout.Read(of("", `"phase": "Paused"`)).Fewer, "its Pods are counted in another way")
 }
 
 func TestAGenerationThatCannotBeReadIsNotWell(t *testing.T) {

@@ -24,6 +24,10 @@ type Reading struct {
 	Suspended bool // its controller leaves it as it is
 	Declared  bool // of a suspended one: the revision is only what it is to run once somebody resumes it
 
+	// Fewer is why Pods of a suspended workload are missing, whatever template they are of, "" if none is.
+	// It is nil if the revision is not only declared, and of what is no workload.
+	Fewer *string
+
 	Pods Pods // of a workload
 }
 
@@ -52,6 +56,9 @@ func (o *Object) Read(live map[string]any) Reading {
 	r := Reading{Revision: revision, Healthy: waits == "", Why: waits, Pods: o.pods(live)}
 	if why := o.suspended(live); why != "" {
 		r.Suspended, r.Declared = true, o.declared(live, r.Healthy)
+		if r.Declared {
+			r.Fewer = o.fewer(live)
+		}
 		switch {
 		case r.Why == "":
 			r.Why = why

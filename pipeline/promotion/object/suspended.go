@@ -1,6 +1,11 @@
 package object
 
-import "strings"
+import (
+	"fmt"
+	"strings"
+
+	"github.com/deployster-go/deployster/internal/rollout"
+)
 
 // People tell controllers to leave an object as it is. It then runs what it ran, whatever is
 // declared: that neither makes it unwell nor gives it a new revision.
@@ -33,6 +38,21 @@ func (o *Object) ofFlux() bool {
 func (o *Object) declared(live map[string]any, healthy bool) bool {
 	path := strings.TrimPrefix(o.revisionPath(live), "{")
 	return strings.HasPrefix(path, ".spec.") && (!o.workload() || !healthy)
+}
+
+// fewer is why Pods of a workload are missing, of whatever template; nil of what is no workload.
+func (o *Object) fewer(live map[string]any) *string {
+	p, is := rollout.Of(o.Kind, live)
+	why := ""
+	switch {
+	case !is || !o.workload():
+		return nil
+	case p.Wanted == 0:
+		why = wantsNone
+	case p.Available < p.Wanted:
+		why = fmt.Sprintf("%d of %d Pods are available", p.Available, p.Wanted)
+	}
+	return &why
 }
 
 // waitsSuspended is what a suspended object waits for. It runs what it ran when it was suspended,

@@ -209,7 +209,7 @@ func halves(before, after map[string]any) (all []half) {
 
 // request names what a field of a status is always written with; its own name is alone.
 func request(field string, statuses ...map[string]any) string {
-	if field == "sync" || field == "health" {
+	if field == "sync" || field == "health" || field == "reconciledAt" {
 		return "comparison"
 	}
 	for _, status := range statuses {
