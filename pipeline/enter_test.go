@@ -6,6 +6,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/pipeline/definition"
 	"github.com/deployster-go/deployster/pipeline/deployment"
 	"github.com/deployster-go/deployster/pipeline/record"
@@ -160,5 +161,31 @@ func TestAStageThatRevisionsPassedDoesNotBecomeAnApproval(t *testing.T) {
 		other.Stages = append(other.Stages, run("c", "b"))
 		w.do(Define{Definition: other, ID: w.id()})
 		w.says(w.refused(enter("c"), NotReached), "it has not finished the "+other.Stages[1].Kind()+" stage gate-2, which comes before")
+	}
+}
+
+// An older version of the program let a stage become an approval that revisions had passed. Edits of other
+// stages go on then, and so do those after which it is what it was when they passed it.
+func TestAStageThatBecameAnApprovalLongAgoRefusesNoOtherEdit(t *testing.T) {
+	for _, becomes := range []bool{true, false} {
+		gate := map[bool]definition.Stage{true: {Name: "gate", After: []string{"a"}, Approval: &definition.Approval{}}, false: run("gate", "a")}
+		d := &definition.Definition{Name: "p", Stages: []definition.Stage{run("a"), gate[!becomes], run("b", "gate")}}
+		w := newTale(t, d, nil)
+		w.release("1")
+		if !becomes {
+			w.until("1", stageOf("gate"), record.StageStarted)
+			w.do(Approve{Revision: "1", Stage: "gate", By: "ann"})
+		}
+		w.idle()
+		w.wantEnded("1", deployment.Finished, "", "")
+		other := cloneDefinition(d)
+		other.Stages[1] = gate[becomes]
+		w.append(deploylog.Event{Deployment: w.id(), Target: w.state.target, Name: record.PipelineDefined, Attempt: 1, Data: record.Payload{Version: record.KeepsManifests, Definition: cloneDefinition(other)}.Data()})
+		edited := cloneDefinition(other)
+		edited.Stages = append(edited.Stages, run("c", "b"))
+		w.do(Define{Definition: edited, ID: w.id()})
+		w.do(Define{Definition: other, ID: w.id()})
+		w.do(Define{Definition: d, ID: w.id()})
+		w.says(w.refused(Define{Definition: other, ID: w.id()}, OtherStage), "stage gate cannot change")
 	}
 }

@@ -96,10 +96,14 @@ func (c Define) propose(s *State) ([]deploylog.Event, error) {
 }
 
 // keepsApprovals refuses a stage that becomes an approval, or was one, under the same name: revisions
-// that have passed the former stage would count as approved, or as if they had done its work.
+// that have passed the former stage would count as approved, or as if they had done its work. A stage
+// that became one when that was not refused yet stays as it is, so that other edits go on.
 func (s *State) keepsApprovals(d *definition.Definition) error {
 	for i := range d.Stages {
 		stage := &d.Stages[i]
+		if s.hasStage(stage.Name, stage.Approval != nil) {
+			continue
+		}
 		v := s.visits[record.StageTarget(s.name, stage.Name)]
 		if was := v.ending.Kind; len(v.finished) > 0 && was != "" && (was == definition.KindApproval) != (stage.Approval != nil) {
 			last := s.revisions[v.finished[len(v.finished)-1]].Revision
@@ -107,6 +111,13 @@ func (s *State) keepsApprovals(d *definition.Definition) error {
 		}
 	}
 	return nil
+}
+
+// hasStage reports whether the present definition has a stage of a name that is an approval, or is none.
+func (s *State) hasStage(name string, approval bool) bool {
+	return s.definition != nil && slices.ContainsFunc(s.definition.Stages, func(stage definition.Stage) bool {
+		return stage.Name == name && (stage.Approval != nil) == approval
+	})
 }
 
 // adopting are the revisions that adopt a definition, without those for which that changes

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -22,6 +23,7 @@ import (
 	"github.com/deployster-go/deployster/internal/ringtest"
 	"github.com/deployster-go/deployster/pipeline/definition"
 	"github.com/deployster-go/deployster/pipeline/reason"
+	"github.com/deployster-go/deployster/pipeline/record"
 	"github.com/deployster-go/deployster/pipeline/step"
 )
 
@@ -99,6 +101,7 @@ func (w *world) define(d *definition.Definition) {
 	if n := len(w.state.Registrations()); n > 0 && w.n(4, "adopts") == 0 {
 		define.Adopt = []string{w.anyRevision()}
 	}
+	otherwise := w.passedOtherwise(copied)
 	err := w.propose(define)
 	var refused *refusal.Error
 	if errors.As(err, &refused) && (refused.Code == NotRunning || refused.Code == AlreadyApproved) && len(define.Adopt) > 0 {
@@ -106,9 +109,44 @@ func (w *world) define(d *definition.Definition) {
 		err = w.propose(define)
 	}
 	if errors.As(err, &refused) && refused.Code == OtherStage {
+		require.Contains(w, otherwise, strings.Fields(refused.Error())[1], "no revision has passed a stage that would become an approval, or was one: %v", err)
 		return
 	}
 	require.NoError(w, err)
+	require.Empty(w, otherwise, "revisions have passed these stages as an approval that is none any more, or the other way round")
+}
+
+// passedOtherwise returns the stages of a definition that are an approval, while the last that passed them
+// passed no approval, or the other way round. Those that the present definition has as they are stay so.
+func (w *world) passedOtherwise(d *definition.Definition) (names []string) {
+	is := func(d *definition.Definition, name string) (approval, has bool) {
+		if d == nil {
+			return false, false
+		}
+		for _, s := range d.Stages {
+			if s.Name == name {
+				return s.Approval != nil, true
+			}
+		}
+		return false, false
+	}
+	for _, s := range d.Stages {
+		var then *definition.Definition
+		passed, approved := false, false
+		for _, e := range w.log {
+			switch {
+			case e.Name == record.PipelineDefined:
+				then = record.Read(e.Data).Definition
+			case e.Target == record.StageTarget("p", s.Name) && e.Name == record.StageFinished:
+				approved, passed = is(then, s.Name)
+			}
+		}
+		now, has := is(w.state.Definition(), s.Name)
+		if passed && approved != (s.Approval != nil) && (!has || now != (s.Approval != nil)) {
+			names = append(names, s.Name)
+		}
+	}
+	return names
 }
 
 func cloneDefinition(d *definition.Definition) *definition.Definition {
