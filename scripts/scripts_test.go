@@ -196,6 +196,31 @@ func TestPagesAreHugeInCIAloneAndOnlyMeanwhile(t *testing.T) {
 	}
 }
 
+// The engine outlives the command, which clears up with it.
+func TestAnEngineIsStoppedAfterTheCommand(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("needs root, as an engine does")
+	}
+	m := newMachine(t)
+	for _, command := range []string{"setsid", "sleep", "touch", "tail"} {
+		m.install(command)
+	}
+	m.stub("docker", `[ -e "$HOME/engine" ]`)
+	m.stub("dockerd", `trap 'rm "$HOME/engine"; exit 0' TERM; touch "$HOME/engine"; while :; do sleep 0.05; done`)
+	script := m.script("with-docker")
+	for name, command := range map[string]string{
+		"it ends by itself": `docker && echo clears up; exit 7`,
+		"it is ended":       `trap "docker && echo clears up; exit 7" TERM; kill -TERM $PPID; while :; do read -r line; done`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			said, code := m.run(script, "sh", "-c", command)
+			assert.Equal(t, "clears up\n", said)
+			assert.Equal(t, 7, code, "the command")
+			assert.NoFileExists(t, filepath.Join(m.dir, "engine"))
+		})
+	}
+}
+
 // The demo says what the machine lacks before it installs anything.
 func TestTheDemoSaysFirstWhatIsMissing(t *testing.T) {
 	m := newMachine(t)
