@@ -60,10 +60,14 @@ var sending = []string{
 // recordedAt is when something was recorded: what is done here and there is not done in the same second.
 var recordedAt = regexp.MustCompile(`\b\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\b`)
 
+// hosts are in the environment, and in each stage of the pipeline. A command is asked about as many events as
+// there have to be: it reads them all under the race detector.
+const hosts = 4
+
 // listed is an inventory of the hosts of the environment.
-func listed(n int) string {
+func listed() string {
 	text := "hosts:\n"
-	for i := range n {
+	for i := range hosts {
 		text += fmt.Sprintf("  - {name: web-h%d, engine: oci, attributes: {stack: prod}}\n", i+1)
 	}
 	return text
@@ -73,7 +77,7 @@ func listed(n int) string {
 func sendAlike(t *testing.T, dir, path string) {
 	other := filepath.Join(dir, "other", "deployments.db")
 	inventory := filepath.Join(dir, "inventory.yaml")
-	require.NoError(t, os.WriteFile(inventory, []byte(listed(8)), 0o600))
+	require.NoError(t, os.WriteFile(inventory, []byte(listed()), 0o600))
 	for name, text := range map[string]string{"one.yaml": "{name: ask, approval: {}}", "changed.yaml": "{name: ask, approval: {}}, {name: again, approval: {}}"} {
 		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte("pipeline: one\nstages: ["+text+"]\n"), 0o600))
 	}
@@ -162,7 +166,7 @@ func large(t *testing.T, path string) deploylog.Log {
 	require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o700))
 	log := must.Get(sqlite.Open(t.Context(), path, sqlite.Options{Now: time.Now}))(t)
 	t.Cleanup(func() { _ = log.Close() })
-	events := querytest.Large(8, 14)
+	events := querytest.Large(hosts, 13)
 	for i := range events {
 		events[i].Seq = 0
 	}
