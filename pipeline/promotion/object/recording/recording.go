@@ -44,8 +44,8 @@ type Step struct {
 	Gone   bool           `json:"gone,omitempty"`   // it was removed
 }
 
-// written reports whether the step is a write of the object.
-func (s *Step) written() bool { return s.Object != nil || s.Gone }
+// Writes reports whether the step is a write of the object.
+func (s *Step) Writes() bool { return s.Object != nil || s.Gone }
 
 // Reading is how a write is read.
 type Reading struct {
@@ -74,13 +74,27 @@ type Replayed struct {
 	Open bool // the last reading is wrong, so nobody knows for how long
 }
 
-// Text is a reading in one line: "42", "42 unwell: why", "42 at work: why", "none: why" or "unknown: why".
+// Text is a reading in one line: "42", "42 unwell: why", "42 at work: why", "none: why" or "unknown: why". Of a
+// suspended object it is "42 suspended" or "42 suspended, unwell: why", and "43 declared, …" if that is only
+// what it is to run.
 func Text(r object.Reading) string {
 	switch {
 	case r.Unknown:
 		return "unknown: " + r.Why
 	case r.Revision == "":
 		return "none: " + r.Why
+	case r.Suspended:
+		text := r.Revision + " suspended"
+		if r.Declared {
+			text = r.Revision + " declared, suspended"
+		}
+		if !r.Healthy {
+			text += ", unwell: " + r.Why
+		}
+		if r.Fewer != nil && *r.Fewer != "" {
+			text += "; " + *r.Fewer
+		}
+		return text
 	case r.Working:
 		return r.Revision + " at work: " + r.Why
 	case !r.Healthy:
@@ -111,12 +125,12 @@ func (r *Recording) Replay() Replayed {
 		switch {
 		case s.Well != nil:
 			well = *s.Well
-		case s.written():
-			for _, half := range halves(before, s.Object) {
-				read := r.Object.Read(half.object)
+		case s.Writes():
+			for _, half := range Halves(before, s.Object) {
+				read := r.Object.Read(half.Object)
 				lasts := was.Healthy && was.Revision == read.Revision
 				if read.Healthy && !lasts && !slices.Contains(well, read.Revision) {
-					all.Wrong = append(all.Wrong, Wrong{Step: i, Revision: read.Revision, Split: half.name, Early: true})
+					all.Wrong = append(all.Wrong, Wrong{Step: i, Revision: read.Revision, Split: half.Name, Early: true})
 				}
 			}
 			before = s.Object
@@ -128,8 +142,8 @@ func (r *Recording) Replay() Replayed {
 			end(s.At)
 		case wrong == nil || wrong.revision != was.Revision:
 			end(s.At)
-			wrong = &run{was.Revision, s.At, s.written()}
-			all.Wrong = append(all.Wrong, Wrong{Step: i, Revision: was.Revision, Early: s.written()})
+			wrong = &run{was.Revision, s.At, s.Writes()}
+			all.Wrong = append(all.Wrong, Wrong{Step: i, Revision: was.Revision, Early: s.Writes()})
 		}
 	}
 	all.Open = wrong != nil
@@ -146,16 +160,17 @@ type run struct {
 	early    bool
 }
 
-type half struct {
-	name   string
-	object map[string]any
+// Half is an object of which one half of a write was done.
+type Half struct {
+	Name   string // says which
+	Object map[string]any
 }
 
-// halves are the objects between the two halves of a write of a status, however it is divided. A
+// Halves are the objects between the two halves of a write of a status, however it is divided. A
 // spec changes as a whole, and so do the counts of a workload, and what Argo CD compared with how well it
 // is. status.observedGeneration, by which a
 // controller says that the rest is of a generation, comes with the second half, or with all but the conditions.
-func halves(before, after map[string]any) (all []half) {
+func Halves(before, after map[string]any) (all []Half) {
 	if before == nil || after == nil {
 		return nil
 	}
@@ -202,7 +217,7 @@ func halves(before, after map[string]any) (all []half) {
 		}
 		object := maps.Clone(after)
 		object["status"] = of
-		all = append(all, half{name, object})
+		all = append(all, Half{name, object})
 	}
 	return all
 }

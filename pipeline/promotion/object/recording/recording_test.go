@@ -86,3 +86,20 @@ too early: 0 ms at most
 too late: 0 ms at most
 `, read.Table())
 }
+
+func TestAReadingIsOneLine(t *testing.T) {
+	few := "1 of 2 Pods are available"
+	for want, r := range map[string]object.Reading{
+		"42":                        {Revision: "42", Healthy: true},
+		"42 unwell: why":            {Revision: "42", Why: "why"},
+		"42 at work: why":           {Revision: "42", Working: true, Why: "why"},
+		"none: why":                 {Why: "why", Suspended: true},
+		"unknown: why":              {Unknown: true, Why: "why"},
+		"42 suspended":              {Revision: "42", Healthy: true, Suspended: true, Why: "it is suspended"},
+		"42 suspended, unwell: why": {Revision: "42", Suspended: true, Why: "why"},
+		"43 declared, suspended":    {Revision: "43", Healthy: true, Suspended: true, Declared: true},
+		"43 declared, suspended, unwell: why; 1 of 2 Pods are available": {Revision: "43", Suspended: true, Declared: true, Fewer: &few, Why: "why"},
+	} {
+		assert.Equal(t, want, recording.Text(r))
+	}
+}
