@@ -100,7 +100,7 @@ func TestARevisionThatHasFinishedIsBroughtToAnEnvironment(t *testing.T) {
 
 func TestARevisionIsNotBroughtPastAnApproval(t *testing.T) {
 	w := newAddedAfter(t, run("b", "a"), definition.Stage{Name: "approve", After: []string{"b"}, Approval: &definition.Approval{}}, run("c", "approve"))
-	const refused = "revision 1 cannot be brought into stage c: it has not finished the approval stage approve, which comes before; release it again under another name, or release a newer one"
+	const refused = "revision 1 cannot be brought into stage c: it has not finished the approval stage approve, which comes before, and an approval is of all that a revision was released with, not of what is sent later; release it again under another name, or release a newer one"
 	w.says(w.refused(enter("c"), NotReached), refused)
 	w.do(enter("b"))
 	w.idle()
@@ -110,7 +110,7 @@ func TestARevisionIsNotBroughtPastAnApproval(t *testing.T) {
 
 func TestARevisionIsNotBroughtPastABuild(t *testing.T) {
 	w := newAddedAfter(t, definition.Stage{Name: "build", Build: &definition.Build{Artifacts: []string{"x86"}}}, run("b", "a", "build"))
-	w.says(w.refused(enter("b"), NotReached), "it has not finished the build stage build, which comes before; release it again")
+	w.says(w.refused(enter("b"), NotReached), "it has not finished the build stage build, which comes before, and what others took from the revision is what it built before it finished; release it again")
 	assert.Empty(t, w.state.Behind())
 }
 

@@ -225,7 +225,19 @@ func (s *State) mayEnter(stage *deployment.StageLayout, i int) error {
 	} else if v, came := s.visits[before.Target]; came && s.first(v.newest) == i && s.revisions[v.newest].Redo != nil {
 		remedy = fmt.Sprintf("wait until deployment %s has finished that, or retry it", s.revisions[v.newest].Deployment)
 	}
-	return refusal.New(NotReached, "revision %s cannot be brought into stage %s: it has not finished the %s stage %s, which comes before; %s", revision, stage.Name, before.Kind(), before.Name, remedy)
+	return refusal.New(NotReached, "revision %s cannot be brought into stage %s: it has not finished the %s stage %s, which comes before%s; %s", revision, stage.Name, before.Kind(), before.Name, neverEnters(before), remedy)
+}
+
+// neverEnters returns why no revision can be brought into a stage that was added later, after a comma; "" if
+// one can.
+func neverEnters(stage *deployment.StageLayout) string {
+	switch {
+	case stage.Approval != nil:
+		return ", and an approval is of all that a revision was released with, not of what is sent later"
+	case stage.Build != nil:
+		return ", and what others took from the revision is what it built before it finished"
+	}
+	return ""
 }
 
 // enter registers a deployment that brings a revision into a stage that was added later.

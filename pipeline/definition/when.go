@@ -17,9 +17,21 @@ func readWhen(n *yamlfile.Node, s *Stage) {
 	case !slices.Contains(all, text):
 		n.FailLike(text, all, "there is no when %.60q; without one the stage runs after success", text)
 	case s.Run == nil && s.Deploy == nil:
-		n.FailName("only a stage with run or deploy can have when, not this %s", s.Kind())
+		n.FailName("only a stage with run or deploy can have when, not this %s: %s", s.Kind(), s.neverCloses())
 	default:
 		s.When = When(text)
+	}
+}
+
+// neverCloses returns why a stage that has neither run nor deploy cannot have when.
+func (s *Stage) neverCloses() string {
+	switch {
+	case s.Environment != "":
+		return "it would deploy the revision, also one that has failed"
+	case s.Build != nil:
+		return "only later stages use what it builds, and none comes after a stage with when"
+	default:
+		return "it only lets later stages begin, and none comes after a stage with when"
 	}
 }
 
