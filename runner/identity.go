@@ -57,16 +57,20 @@ type Owners interface {
 func (r *Runner) identify(res *resource, answered []map[string]any) report.Identity {
 	hash := &identityHash{runner: r, res: res, engine: r.spec.EngineID}
 	id := r.identifyBy(res, answered, hash)
-	if hash.engine == "" && !hash.keyed {
-		return id
+	if hash.engine != "" {
+		if id.ByAddress = r.identifyBy(res, answered, &identityHash{runner: r, res: res}).Keys(); slices.Equal(id.ByAddress, id.Keys()) {
+			id.ByAddress = nil
+		}
 	}
-	former := r.identifyBy(res, answered, &identityHash{runner: r, res: res, former: true})
-	id.Former = &former
+	if hash.keyed {
+		former := r.identifyBy(res, answered, &identityHash{runner: r, res: res, former: true})
+		id.Former = &former
+	}
 	return id
 }
 
 func (r *Runner) identifyBy(res *resource, answered []map[string]any, hash *identityHash) report.Identity {
-	engine := cmp.Or(r.spec.Where, "this machine")
+	engine := cmp.Or(r.spec.Where, report.ThisMachine)
 	id := report.Identity{Parts: map[string]string{report.PartType: taken.Image(res.Type), report.PartEngine: engine}}
 	if hash.engine != "" {
 		id.Parts[report.PartEngineID] = hash.engine
@@ -351,14 +355,16 @@ func (r *Runner) take(ctx context.Context, res *resource) error {
 			return r.takeOver(ctx, res, other)
 		}
 	}
-	if key := res.identity.Key; key != "" && (res.past.Made == nil || res.past.Made.Identity.Key != key) {
-		ours, err := r.caller.Owners.Ours(ctx, key)
-		if err != nil {
-			return err
-		}
-		for _, other := range ours {
-			if other.Deposed || r.becomesAnother(other.Name, key) {
-				return r.takeOver(ctx, res, other)
+	if res.past.Made == nil || !res.identity.Is(res.past.Made.Identity) {
+		for _, key := range res.identity.Known() {
+			ours, err := r.caller.Owners.Ours(ctx, key)
+			if err != nil {
+				return err
+			}
+			for _, other := range ours {
+				if other.Deposed || r.becomesAnother(other.Name, res.identity) {
+					return r.takeOver(ctx, res, other)
+				}
 			}
 		}
 	}
@@ -366,10 +372,14 @@ func (r *Runner) take(ctx context.Context, res *resource) error {
 }
 
 // becomesAnother reports whether it is known that a resource, which may be visited now, is something else than what
-// the key identifies.
-func (r *Runner) becomesAnother(name, key string) bool {
+// is identified.
+func (r *Runner) becomesAnother(name string, id report.Identity) bool {
 	res := r.byNode[name]
-	return res != nil && res.Late == nil && res.final && !res.ReadOnly && res.early != key
+	return res != nil && res.Late == nil && res.final && !res.ReadOnly && !overlap(res.early, id.Known())
+}
+
+func overlap(a, b []string) bool {
+	return slices.ContainsFunc(a, func(key string) bool { return slices.Contains(b, key) })
 }
 
 // takeOfKey is take by what identifies a thing, wherever it is declared.
@@ -635,36 +645,65 @@ func (r *Runner) removePrevious(ctx context.Context, res *resource) error {
 // mayStay reports whether something that a resource was before is what another one is now, or may come to be.
 // Nothing of those that are being visited is looked at.
 func (r *Runner) mayStay(now, old *resource) bool {
-	key := old.undeclared.Identity.Key
+	known := slices.Concat(r.formsOf(old)...)
 	return slices.ContainsFunc(r.declared(), func(res *resource) bool {
 		if res == now || res.ReadOnly || taken.Image(res.Type) != taken.Image(old.Type) {
 			return false
 		}
-		return res.Late != nil || !res.final || key != "" && res.early == key
+		return res.Late != nil || !res.final || overlap(res.early, known)
 	})
 }
 
 // isOurs reports whether what a resource was before is another resource of the manifest, also one that the run has
 // nothing to do with.
 func (r *Runner) isOurs(ctx context.Context, old *resource) (bool, error) {
-	return r.everyThing(old, func(key string) (bool, error) {
+	return r.everyThing(old, func(forms []string) (bool, error) { return r.ours(ctx, old, forms) })
+}
+
+// ours reports whether another resource of the manifest is the thing of some keys.
+func (r *Runner) ours(ctx context.Context, old *resource, forms []string) (bool, error) {
+	for _, key := range forms {
 		ours, err := r.caller.Owners.Ours(ctx, key)
-		return slices.ContainsFunc(ours, func(other *report.Owned) bool { return !other.Deposed && other.Name != old.Name }), err
-	})
+		if err != nil || slices.ContainsFunc(ours, func(other *report.Owned) bool { return !other.Deposed && other.Name != old.Name }) {
+			return err == nil, err
+		}
+	}
+	return false, nil
+}
+
+// theirs returns what another manifest declares that is the thing of some keys; nil is nothing.
+func (r *Runner) theirs(ctx context.Context, forms []string) (*report.Owned, error) {
+	for _, key := range forms {
+		other, err := r.caller.Owners.Other(ctx, key)
+		if err != nil || other != nil && other.Declares {
+			return other, err
+		}
+	}
+	return nil, nil
+}
+
+// formsOf returns, for each thing that was made as a resource, the keys by which it may be known by now.
+func (r *Runner) formsOf(old *resource) [][]string {
+	forms := old.undeclared.Identity.Forms()
+	if len(forms) == 1 {
+		now := r.identify(old, nil)
+		forms[0] = slices.Compact(slices.Sorted(slices.Values(slices.Concat(forms[0], now.Known()))))
+	}
+	return forms
 }
 
 // everyThing reports whether something holds of each thing that was made, and there is any.
-func (r *Runner) everyThing(old *resource, holds func(key string) (bool, error)) (bool, error) {
-	keys := old.undeclared.Identity.Keys()
+func (r *Runner) everyThing(old *resource, holds func(forms []string) (bool, error)) (bool, error) {
 	if r.caller.Owners == nil {
 		return false, nil
 	}
-	for _, key := range keys {
-		if does, err := holds(key); err != nil || !does {
+	things := r.formsOf(old)
+	for _, forms := range things {
+		if does, err := holds(forms); err != nil || !does {
 			return false, err
 		}
 	}
-	return len(keys) > 0, nil
+	return len(things) > 0, nil
 }
 
 // observeAgain removes what a resource was before, where that goes first, and looks at the resource again.

@@ -135,7 +135,7 @@ func (r *Runner) initialize(ctx context.Context, res *resource) error {
 		problems = append(problems, invalid.Problems...)
 	} else if known != nil {
 		res.config, res.final = known, true
-		res.early = r.identify(res, nil).Key
+		res.early = r.identify(res, nil).Known()
 	}
 	if len(problems) > 0 {
 		return &manifest.Error{Problems: problems}

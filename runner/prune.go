@@ -61,9 +61,9 @@ func (r *Runner) staysAsAnother(ctx context.Context, res *resource, managed map[
 			return err == nil, err
 		}
 	}
-	if theirs, err := r.everyThing(res, func(key string) (bool, error) {
-		other, err := r.caller.Owners.Other(ctx, key)
-		return other != nil && other.Declares, err
+	if theirs, err := r.everyThing(res, func(forms []string) (bool, error) {
+		other, err := r.theirs(ctx, forms)
+		return other != nil, err
 	}); err != nil || theirs {
 		return err == nil, err
 	}

@@ -43,7 +43,7 @@ type resource struct {
 	replaced   string                 // what changed of that since runs made it; "" is nothing
 	deposes    *report.Undeclared     // what it was before, which is still to be removed; nil is nothing
 	deposesOf  *report.Owned          // deposes, where another manifest has it
-	early      string                 // the Key of its identity, where its configuration waits for nothing
+	early      []string               // the Known of its identity, where its configuration waits for nothing
 	took       *report.Owned          // what another manifest had, and it has from now on; nil is nothing
 	past       Past                   // what earlier runs left, and this one
 	recalled   Past                   // what earlier runs had left of it when it was looked at

@@ -50,11 +50,13 @@ func (r *Run) Managed(ctx context.Context, list []report.Adoption) (func(report.
 		}
 		last = e.Seq
 	}
+	if err := r.Identify(ctx); err != nil {
+		return nil, err
+	}
 	history, err := runs.ReadHistory(ctx, r.Control.Log, r.Control.Identify)
 	if err != nil {
 		return nil, err
 	}
-	r.Identify(ctx)
 	owned, err := r.Owned(ctx, history)
 	if err != nil {
 		return nil, err

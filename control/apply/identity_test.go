@@ -59,6 +59,9 @@ type world struct {
 	marks   map[string]string // of disks: the id of the resource that made it
 	touched []string          // by actions of the run
 	asked   func()            // is called when a type was asked for the first time, before it answers; may be nil
+	at      string            // the address of the engine, where that is on another machine; "" is this one
+	id      string            // of that engine; "" is none
+	silent  error             // why that cannot be found out; nil is that it can
 	runs    int
 	next    int
 }
@@ -322,12 +325,29 @@ func (w *world) run(t require.TestingT, file string, removing, prune bool, left 
 	require.NoError(t, err)
 	in, err := c.Load([]manifest.Source{{Name: filepath.Join(w.dir, file), Data: text}}, work.LoadOptions{Removing: removing})
 	require.NoError(t, err, "%s", text)
-	r := Prepare(c, in, &work.Connection{Engine: fake, Info: info, Images: fake}, Order{Command: "apply", Files: []string{filepath.Join(w.dir, file)}, Removing: removing, Prune: prune})
+	on := &work.Connection{Engine: fake, Info: info, Images: fake}
+	if w.at != "" {
+		on.Info.Remote, on.Info.Address, on.Recovery = true, w.at, elsewhere{w}
+	}
+	r := Prepare(c, in, on, Order{Command: "apply", Files: []string{filepath.Join(w.dir, file)}, Removing: removing, Prune: prune})
 	err = r.Execute(context.Background(), runner.ConfirmNo, false, func(*runner.Runner) error { return nil })
 	if log.dead {
 		return errKilled
 	}
 	return err
+}
+
+// elsewhere is the engine of a world on another machine. It is a runs.Engines.
+type elsewhere struct{ *world }
+
+func (e elsewhere) Used(context.Context) runs.EngineUsed {
+	return runs.EngineUsed{Kind: "fake", Address: e.at, ID: e.id}
+}
+
+func (e elsewhere) ID(context.Context) (string, error) { return e.id, e.silent }
+
+func (e elsewhere) Open(context.Context, runs.EngineUsed) (runs.Containers, func(), error) {
+	return nil, nil, errors.New("no run died")
 }
 
 // listed is what runs are known to have made: of what a type says what it is, what identifies it.
@@ -356,6 +376,7 @@ func TestTheWorldHoldsWhatIsDeclaredAndListed(t *testing.T) { //nolint:gocyclo /
 	paths := []string{"", "p", "q", "r"}
 	rapid.Check(t, func(rt *rapid.T) {
 		w := newWorld(t)
+		w.at = rapid.SampledFrom([]string{"", "ssh://h"}).Draw(rt, "engine")
 		files := []string{"a.yaml", "b.yaml"}
 		manifests := []declared{{root: "one"}, {root: "one"}}
 		applied := []bool{false, false} // what the file declares is what was applied, wholly
@@ -407,6 +428,7 @@ func TestTheWorldHoldsWhatIsDeclaredAndListed(t *testing.T) { //nolint:gocyclo /
 				removing = true
 			}
 			before := maps.Clone(w.things)
+			w.id = rapid.SampledFrom([]string{"", "1"}).Draw(rt, "id of the engine")
 			err := w.run(rt, files[i], removing, prune, left)
 			listed := w.listed(rt)
 			theirs := manifests[other].identities()

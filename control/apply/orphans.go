@@ -39,7 +39,9 @@ func PrepareOrphans(c *work.Config, in *work.Input, on *work.Connection, o Order
 
 // recallOrphans finds out what the run removes, and notes what stays.
 func (r *Run) recallOrphans(ctx context.Context) error {
-	r.Identify(ctx)
+	if err := r.Identify(ctx); err != nil {
+		return err
+	}
 	history, err := runs.ReadHistory(ctx, r.Control.Log, r.Recorded)
 	if err != nil {
 		return err

@@ -58,6 +58,10 @@ type Engines interface {
 	// Used describes the engine of this run.
 	Used(ctx context.Context) EngineUsed
 
+	// ID identifies the engine of this run, by whichever address it is reached; "" is that it says none, or must not.
+	// It fails if that cannot be found out.
+	ID(ctx context.Context) (string, error)
+
 	// Open opens the engine that a dead run used, which may be that of this run;
 	// done is called when it is no longer needed. Without containers, none of the
 	// run can exist any more. It fails where that engine cannot be asked, and

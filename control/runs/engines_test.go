@@ -49,6 +49,8 @@ func (a at) Used(context.Context) runs.EngineUsed {
 	return runs.EngineUsed{Kind: "fake", Address: a.address}
 }
 
+func (a at) ID(context.Context) (string, error) { return "", nil }
+
 func (a at) Open(ctx context.Context, used runs.EngineUsed) (runs.Containers, func(), error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -91,12 +91,12 @@ func (m Making) Owner() Owner {
 	return Owner{Name: m.ManifestName, Manifest: m.Manifest, Workspace: m.Workspace, Machine: m.Machine}
 }
 
-// keys are those of all things that it is.
+// keys are those by which it is found.
 func (t *Thing) keys() []string {
 	if t.Identity == nil {
 		return nil
 	}
-	return t.Identity.Keys()
+	return t.Identity.Recorded()
 }
 
 func (m *Making) give(o Owner) {
@@ -331,7 +331,7 @@ func (h *History) foldOf(ctx context.Context, resource string, e deploylog.Event
 			return err
 		}
 		h.drop(func(t *Thing) bool { return t.Claimed && t.Owner().same(*p.Of) }, resource)
-		t := &Thing{Making: Making{Identity: &report.Identity{Key: p.Key, Also: p.Also}}, Name: resource, Run: e.Deployment, At: e.CreatedAt, Claimed: true}
+		t := &Thing{Making: Making{Identity: &report.Identity{Key: p.Key, Also: p.Also, ByAddress: p.ByAddress}}, Name: resource, Run: e.Deployment, At: e.CreatedAt, Claimed: true}
 		t.give(*p.Of)
 		h.add(t)
 	case p.Made != nil:
@@ -389,7 +389,10 @@ func (h *History) dropOthers(ctx context.Context, t *Thing, p Data) error {
 		}
 		h.drop(func(was *Thing) bool { return was.Run == p.From && !h.of(was, owner) }, t.Name)
 	}
-	for _, key := range t.keys() {
+	if t.Identity == nil {
+		return nil
+	}
+	for _, key := range t.Identity.Known() {
 		if err := h.find(ctx, underKey+key+"\x00", nil); err != nil {
 			return err
 		}
@@ -427,6 +430,11 @@ func (h *History) madeBefore(name string, o Owner) (list []*Thing) {
 func (h *History) lose(t *Thing, to report.Identity) {
 	h.remove(t)
 	if rest := t.Identity.Without(to); rest.Key != "" {
+		for _, key := range t.Identity.Keys() {
+			if !slices.Contains(rest.Keys(), key) {
+				rest.Lost = append(slices.Clone(rest.Lost), key)
+			}
+		}
 		t.Identity = &rest
 		h.add(t)
 	}

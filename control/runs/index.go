@@ -507,8 +507,10 @@ func (h *History) Prepare(ctx context.Context, of Owner, names []string) error {
 				under = append(under, underID+name+"\x00", underCalled+name+"\x00")
 				continue
 			}
-			for _, key := range t.keys() {
-				under = append(under, underKey+key+"\x00")
+			if t.Identity != nil {
+				for _, key := range t.Identity.Known() {
+					under = append(under, underKey+key+"\x00")
+				}
 			}
 		}
 		if err := h.first.prepare(ctx, &h.indexed, none); err != nil {

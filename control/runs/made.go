@@ -80,7 +80,7 @@ func (r *Run) changing(ctx context.Context, appends func() error) error {
 // and declares no longer, and what no run made. What is recorded already changes where prevent_destroy does.
 func (r *Run) own(ctx context.Context, e report.Event, p Data) error {
 	m := e.Made()
-	t, claimed, err := r.ofOwn(ctx, e.Resource, m.Identity.Key)
+	t, claimed, err := r.ofOwn(ctx, e.Resource, m.Identity)
 	switch {
 	case err != nil:
 		return err
@@ -92,7 +92,7 @@ func (r *Run) own(ctx context.Context, e report.Event, p Data) error {
 		owner := r.o.Owner()
 		return appendEvent(ctx, r.o.Log, deploylog.Event{
 			Deployment: r.o.ID, Target: resourceTarget(e.Resource), Revision: r.o.Revision, Name: EventResourceClaimed, Attempt: 1,
-		}, Data{Of: &owner, Key: m.Identity.Key, Also: m.Identity.Also})
+		}, Data{Of: &owner, Key: m.Identity.Key, Also: m.Identity.Also, ByAddress: m.Identity.ByAddress})
 	default:
 		return nil
 	}
@@ -101,8 +101,8 @@ func (r *Run) own(ctx context.Context, e report.Event, p Data) error {
 	}, Data{ID: p.ID, Took: p.Took, From: p.From}, m)
 }
 
-// ofOwn returns what the manifest has under a name, and whether it has anything of a key.
-func (r *Run) ofOwn(ctx context.Context, name, key string) (t *Thing, claimed bool, err error) {
+// ofOwn returns what the manifest has under a name, and whether it has anything that is the first thing of an identity.
+func (r *Run) ofOwn(ctx context.Context, name string, id report.Identity) (t *Thing, claimed bool, err error) {
 	r.history.mu.Lock()
 	defer r.history.mu.Unlock()
 	if err = r.history.Update(ctx); err == nil {
@@ -111,14 +111,27 @@ func (r *Run) ofOwn(ctx context.Context, name, key string) (t *Thing, claimed bo
 	if err != nil {
 		return nil, false, err
 	}
-	list, err := r.history.WithKey(ctx, key)
-	return t, slices.ContainsFunc(list, func(other *Thing) bool { return other.Of(r.o.Owner()) }), err
+	if id.Key == "" {
+		return t, false, nil
+	}
+	for _, key := range id.Forms()[0] {
+		list, err := r.history.WithKey(ctx, key)
+		if err != nil || slices.ContainsFunc(list, func(other *Thing) bool { return other.Of(r.o.Owner()) }) {
+			return t, err == nil, err
+		}
+	}
+	return t, false, nil
 }
 
 // outdated reports whether what is recorded of a thing is to be recorded anew, though nothing is done to it.
 func (r *Run) outdated(t *Thing, m *report.Made) bool {
 	renamed := t.ManifestName != r.o.ManifestName || !slices.Equal(t.Manifest, r.o.Manifest)
-	return t.Legacy || renamed || t.PreventDestroy != m.PreventDestroy || m.Identity.Key != "" && !slices.Equal(t.keys(), m.Identity.Keys())
+	return t.Legacy || renamed || t.PreventDestroy != m.PreventDestroy || m.Identity.Key != "" && !slices.Equal(t.keys(), m.Identity.Recorded()) && !t.knowsMore(m.Identity)
+}
+
+// knowsMore reports whether an identity is that of a thing, but that the id of the engine could not be found out.
+func (t *Thing) knowsMore(now report.Identity) bool {
+	return t.Identity != nil && len(t.Identity.ByAddress) > 0 && len(now.ByAddress) == 0 && now.Covers(*t.Identity) && t.Identity.Covers(now)
 }
 
 // madeBefore is the run that made what is known by a name, for this manifest or another one; ""

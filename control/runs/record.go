@@ -41,6 +41,7 @@ type Data struct {
 	ID        string            `json:"resource_id,omitempty"`       // the id of what a resource is, where that is not its name: of things of several manifests with one name, and of former ones of one resource
 	Key       string            `json:"key,omitempty"`               // of resource-destroyed and resource-claimed: the Key of the Identity of the thing
 	Also      []string          `json:"also,omitempty"`              // of resource-claimed: the keys of the other things of a resource with several
+	ByAddress []string          `json:"by_address,omitempty"`        // of resource-claimed: as of the Identity of the thing
 	Of        *Owner            `json:"of,omitempty"`                // of run-started, and of resource-destroyed, -forgotten, -moved and -claimed: the manifest
 	Took      *Taken            `json:"took,omitempty"`              // of events with Made: what another manifest had before
 	From      string            `json:"from,omitempty"`              // of resource-moved: the name before; of resource-adopted: the run that made it, if one did

@@ -43,12 +43,8 @@ func (r *Run) owner() runs.Owner {
 // With prune the run removes the former; only is what of it, by name, nil is all. A run that is removing destroys
 // what the manifest declares.
 func (r *Run) Recall(ctx context.Context, removing, prune bool, only []string) error {
-	r.Identify(ctx)
-	history, err := r.history(ctx)
+	history, err := r.identified(ctx)
 	if err != nil {
-		return err
-	}
-	if err := r.oneOfItsName(ctx, history); err != nil {
 		return err
 	}
 	of := r.owner()
@@ -102,6 +98,18 @@ func (r *Run) Recall(ctx context.Context, removing, prune bool, only []string) e
 	}
 	r.Spec.Undeclared, err = r.open(ctx, history, r.Spec.Undeclared, only)
 	return err
+}
+
+// identified is what runs have made, once it is known which engine and which manifest this is.
+func (r *Run) identified(ctx context.Context) (*runs.History, error) {
+	if err := r.Identify(ctx); err != nil {
+		return nil, err
+	}
+	history, err := r.history(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return history, r.oneOfItsName(ctx, history)
 }
 
 // note notes what whoever reads the plan is to know of what runs have made.
@@ -179,15 +187,18 @@ func (r *Run) identifies() {
 
 // Identify has the run know what the types that ship manage of which there is one. An engine on another machine is
 // asked which one it is.
-func (r *Run) Identify(ctx context.Context) {
+func (r *Run) Identify(ctx context.Context) (err error) {
 	if r.Spec.EngineID == "" && r.Info.Remote && r.Recovery != nil {
-		r.Spec.EngineID = r.Recovery.Used(ctx).ID
+		if r.Spec.EngineID, err = r.Recovery.ID(ctx); err != nil {
+			return fmt.Errorf("the engine at %s does not say which one it is, so that what other manifests manage there is not known: %w; try again", r.Info.Address, err)
+		}
 	}
 	r.Spec.Thing = func(m *manifest.Manifest, res *manifest.Resource, config map[string]any) runner.Thing {
 		key, name, value := shipped.Check{Manifest: m, Here: !r.Info.Remote}.Thing(res, config)
 		return runner.Thing{Key: key, Name: name, Value: value}
 	}
 	r.identifies()
+	return nil
 }
 
 // unmoved notes of what is no longer declared that a move gives it a name which something else has. It

@@ -41,6 +41,9 @@ func (r *Run) recordedIdentity(m runs.Making) *report.Identity {
 	key, name, value := shipped.Check{Manifest: manifest.Recorded(res, plugs), Here: !r.Info.Remote}.Thing(res, config)
 	if key != "" {
 		id.Parts[name], id.Key = value, runner.IdentityKey(cmp.Or(r.Spec.EngineID, r.Spec.Where), r.Spec.Machine, m.Type, key)
+		if r.Spec.EngineID != "" {
+			id.ByAddress = []string{runner.IdentityKey(r.Spec.Where, r.Spec.Machine, m.Type, key)}
+		}
 	}
 	return id
 }

@@ -22,6 +22,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/containerd/errdefs"
 	"github.com/moby/moby/client"
 
 	"github.com/deployster-go/deployster/engine"
@@ -154,10 +155,13 @@ func (e *Engine) Info(ctx context.Context) (engine.Info, error) {
 // Identity asks the engine which one it is. Machines that were copied have an ID in
 // common, and so have engines on one machine; its name and the place of its data
 // tell those apart. Podman invents an ID for each answer, so an ID that differs when
-// it is asked for again is none.
+// it is asked for again is none. A proxy that forbids the question, as those for sockets may, leaves it without one.
 func (e *Engine) Identity(ctx context.Context) (engine.Identity, error) {
 	identity := engine.Identity{Context: e.endpoint.context}
 	found, err := e.client.Info(ctx, client.InfoOptions{})
+	if errdefs.IsPermissionDenied(err) {
+		return identity, nil
+	}
 	if err != nil {
 		return identity, e.wrap("ask which engine it is", err)
 	}

@@ -296,11 +296,15 @@ func copyFile(to, from string) error {
 // Podman answers with another ID each time, by which no run would find its engine again.
 func TestAnIDThatChangesIsNone(t *testing.T) {
 	var asked atomic.Int64
-	stable := false
+	stable, forbidden := false, false
 	answering := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Api-Version", "1.44")
 		w.Header().Set("Content-Type", "application/json")
 		if strings.HasSuffix(r.URL.Path, "/info") {
+			if forbidden {
+				http.Error(w, `{"message": "Forbidden"}`, http.StatusForbidden)
+				return
+			}
 			id := "one"
 			if !stable {
 				id = fmt.Sprint(asked.Add(1))
@@ -318,6 +322,10 @@ func TestAnIDThatChangesIsNone(t *testing.T) {
 		identity := must.Get(e.Identity(t.Context()))(t)
 		assert.Equal(t, c.want, identity.ID, "ID %q; want %q", identity.ID, c.want)
 	}
+	forbidden = true
+	assert.Empty(t, must.Get(e.Identity(t.Context()))(t).ID, "a proxy does not let it be asked")
+	answering.Close()
+	assert.Error(t, must.Fail(e.Identity(t.Context())))
 }
 
 // authority signs certificates.

@@ -27,6 +27,7 @@ import (
 
 	"github.com/go-logr/logr"
 	"github.com/google/go-containerregistry/pkg/name"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/rest"
 	"k8s.io/klog/v2"
 
@@ -171,6 +172,9 @@ func (c *Cluster) address() string { return c.config.Host + "/" + c.options.Name
 func (c *Cluster) Identity(ctx context.Context) (engine.Identity, error) {
 	identity := engine.Identity{Context: c.context}
 	namespace, err := c.api.askNamespace(ctx)
+	if apierrors.IsForbidden(err) {
+		return identity, nil
+	}
 	if err != nil {
 		return identity, c.wrap("ask which namespace "+c.options.Namespace+" is", err)
 	}

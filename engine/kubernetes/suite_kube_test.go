@@ -303,7 +303,7 @@ func TestTheRoleOfTheDocumentationIsEnoughAndNothingLessIs(t *testing.T) {
 	if found, err := e.Containers(t.Context(), spec.Labels); err != nil || len(found) > 0 {
 		t.Errorf("with the Role: %v, %v", found, err)
 	}
-	if identity, err := e.Identity(t.Context()); err == nil || identity.ID != "" || identity.Context != "test" {
+	if identity, err := e.Identity(t.Context()); err != nil || identity.ID != "" || identity.Context != "test" {
 		t.Errorf("whoever may not ask for the namespace knows it: %+v, %v", identity, err)
 	}
 }

@@ -14,6 +14,13 @@ type Identity struct {
 	// Also are the keys of the other things of a resource that manages several.
 	Also []string `json:"also,omitempty"`
 
+	// ByAddress are Keys with the address of the engine in the place of its id, in the same order; none if these are
+	// the same. A run that cannot find out the id knows the things by them.
+	ByAddress []string `json:"by_address,omitempty"`
+
+	// Lost are the keys of things that the resource managed and that another manifest has by now.
+	Lost []string `json:"lost,omitempty"`
+
 	// Parts are what identifies it, by name, such as "path" or "plug root". With another value of one of
 	// them it is another thing. Values that may not be seen are hashes.
 	Parts map[string]string `json:"parts,omitempty"`
@@ -29,17 +36,63 @@ const (
 	PartEngineID = "engine id" // of an engine on another machine that says one
 )
 
+// ThisMachine is the PartEngine of the engine of the machine on which a run is.
+const ThisMachine = "this machine"
+
+// addressed is what a key by the address of an engine begins with in Recorded, if the id of that engine is known, too.
+const addressed = "address:"
+
 // Is reports whether another identity is of the same thing by its key.
 func (i Identity) Is(was Identity) bool {
-	return was.Key != "" && (was.Key == i.Key || i.Former != nil && was.Key == i.Former.Key)
+	if was.Key == "" || i.Key == "" {
+		return false
+	}
+	known := i.Forms()[0]
+	return slices.Contains(known, was.Key) || len(was.ByAddress) > 0 && slices.Contains(known, addressed+was.ByAddress[0])
 }
 
-// Known returns Keys with those of the former form.
-func (i Identity) Known() []string {
-	if i.Former == nil {
-		return i.Keys()
+// Known returns all keys by which Recorded keys are of the same things.
+func (i Identity) Known() []string { return slices.Concat(i.Forms()...) }
+
+// Forms returns Known of each thing. An engine whose id is known is no other one of the same address.
+func (i Identity) Forms() [][]string {
+	asks := i.Parts[PartEngineID] == "" && i.Parts[PartEngine] != "" && i.Parts[PartEngine] != ThisMachine
+	var former []string
+	if i.Former != nil {
+		former = i.Former.Keys()
 	}
-	return append(i.Keys(), i.Former.Keys()...)
+	var all [][]string
+	for n, key := range i.Keys() {
+		forms := []string{key}
+		if n < len(i.ByAddress) {
+			forms = append(forms, i.ByAddress[n])
+		} else if asks {
+			forms = append(forms, addressed+key)
+		}
+		if n < len(former) {
+			forms = append(forms, former[n])
+		}
+		all = append(all, forms)
+	}
+	return all
+}
+
+// Recorded returns the keys by which the log finds the things.
+func (i Identity) Recorded() []string {
+	keys := i.Keys()
+	for _, key := range i.ByAddress {
+		keys = append(keys, addressed+key)
+	}
+	return keys
+}
+
+// Locks returns the keys that runs lock which do something with the things: two that know one thing have one in common.
+func (i Identity) Locks() []string { return append(i.Keys(), i.ByAddress...) }
+
+// Shares reports whether a thing of another identity is one of this one.
+func (i Identity) Shares(other Identity) bool {
+	known := i.Known()
+	return slices.ContainsFunc(other.Recorded(), func(key string) bool { return slices.Contains(known, key) })
 }
 
 // Elsewhere reports whether another identity is known to be on another engine.
@@ -58,17 +111,32 @@ func (i Identity) Keys() []string {
 
 // WithKeys returns the identity with other keys.
 func (i Identity) WithKeys(keys []string) Identity {
-	i.Key, i.Also = "", nil
+	i.Key, i.Also, i.ByAddress = "", nil, nil
 	if len(keys) > 0 {
 		i.Key, i.Also = keys[0], slices.Clone(keys[1:])
 	}
 	return i
 }
 
-// Without returns the identity without the keys of another one.
+// Without returns the identity without the things of another one.
 func (i Identity) Without(other Identity) Identity {
-	keys := other.Known()
-	return i.WithKeys(slices.DeleteFunc(i.Keys(), func(key string) bool { return slices.Contains(keys, key) }))
+	known := other.Known()
+	var keys, addresses []string
+	for n, key := range i.Keys() {
+		address := ""
+		if n < len(i.ByAddress) {
+			address = i.ByAddress[n]
+		}
+		if slices.Contains(known, key) || slices.Contains(known, addressed+address) {
+			continue
+		}
+		if keys = append(keys, key); address != "" {
+			addresses = append(addresses, address)
+		}
+	}
+	rest := i.WithKeys(keys)
+	rest.ByAddress = addresses
+	return rest
 }
 
 // Covers reports whether all things of another identity are of this one, and any is known.

@@ -38,3 +38,36 @@ func TestWhatIdentitiesDifferIn(t *testing.T) {
 	assert.True(t, now.Is(Identity{Key: "old"}) && now.Is(Identity{Key: "new"}) && !now.Is(Identity{Key: "b"}) && !now.Is(Identity{}))
 	assert.True(t, now.Covers(Identity{Key: "b", Also: []string{"old"}}) && !now.Covers(Identity{Key: "b", Also: []string{"c"}}) && !now.Covers(Identity{}))
 }
+
+// A run that cannot find out the id of its engine, and one that can, know one thing.
+func TestAThingIsKnownWithTheIDOfItsEngineAndWithout(t *testing.T) {
+	at := func(id string, keys, byAddress []string) Identity {
+		i := Identity{Parts: map[string]string{PartEngine: "ssh://h"}, ByAddress: byAddress}.WithKeys(keys)
+		if i.ByAddress = byAddress; id != "" {
+			i.Parts[PartEngineID] = id
+		}
+		return i
+	}
+	with := at("1", []string{"p1", "q1"}, []string{"p", "q"})
+	without := at("", []string{"p", "q"}, nil)
+	other := at("2", []string{"p2", "q2"}, []string{"p", "q"})
+	for name, c := range map[string]struct {
+		a, b Identity
+		same bool
+	}{
+		"with and without": {with, without, true}, "without and with": {without, with, true}, "itself": {with, with, true},
+		"another engine at the address": {with, other, false}, "another engine before": {other, with, false},
+	} {
+		assert.Equal(t, c.same, c.a.Is(c.b), name)
+		assert.Equal(t, c.same, c.a.Covers(c.b), name)
+		assert.Equal(t, c.same, c.a.Shares(c.b), name)
+		assert.Equal(t, c.same, c.a.Without(c.b).Key == "", name)
+	}
+	rest := with.Without(at("", []string{"p"}, nil))
+	assert.Equal(t, []string{"q1"}, rest.Keys())
+	assert.Equal(t, []string{"q"}, rest.ByAddress)
+	for _, a := range []Identity{with, without, other} {
+		assert.Contains(t, a.Locks(), "p", "all wait for each other")
+	}
+	assert.Len(t, at("1", []string{"x"}, nil).Known(), 1, "its key does not depend on the engine")
+}

@@ -151,7 +151,8 @@ func (f *finder) openCluster(ctx context.Context, used runs.EngineUsed) (runs.Co
 	if f.info.Name == Kubernetes {
 		same := used.Address == f.info.Address
 		if used.ID != "" {
-			same = used.ID == identify(ctx, f.engine).ID
+			identity, _ := identify(ctx, f.engine)
+			same = used.ID == identity.ID
 		}
 		if same {
 			return f.engine, nil, nil

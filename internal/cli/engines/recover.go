@@ -36,24 +36,30 @@ type finder struct {
 
 // Used implements runs.Engines.
 func (f *finder) Used(ctx context.Context) runs.EngineUsed {
-	used, identity := here(), identify(ctx, f.engine)
+	used := here()
+	identity, _ := identify(ctx, f.engine) // has no ID where that fails
 	used.Kind, used.Address, used.TLS, used.Kubeconfig = f.info.Name, f.info.Address, f.reached.tls, f.reached.cluster.Kubeconfig
 	used.ID, used.Context, used.Local = identity.ID, identity.Context, identity.Local
 	return used
 }
 
+// ID implements runs.Engines.
+func (f *finder) ID(ctx context.Context) (string, error) {
+	identity, err := identify(ctx, f.engine)
+	return identity.ID, err
+}
+
 // identify asks an engine which one it is; it need not answer that.
-func identify(ctx context.Context, e engine.Engine) engine.Identity {
+func identify(ctx context.Context, e engine.Engine) (engine.Identity, error) {
 	asked, can := e.(interface {
 		Identity(context.Context) (engine.Identity, error)
 	})
 	if !can {
-		return engine.Identity{}
+		return engine.Identity{}, nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, work.HostTimeout)
 	defer cancel()
-	identity, _ := asked.Identity(ctx) // has no ID where that fails
-	return identity
+	return asked.Identity(ctx)
 }
 
 // here says of an engine used by this process what does not depend on the engine:
@@ -128,7 +134,8 @@ func (f *finder) openDocker(ctx context.Context, used runs.EngineUsed) (runs.Con
 	if f.info.Name == Docker {
 		same := used.Address == f.info.Address
 		if used.ID != "" {
-			same = used.ID == identify(ctx, f.engine).ID
+			identity, _ := identify(ctx, f.engine)
+			same = used.ID == identity.ID
 		}
 		if same {
 			return f.engine, nil, nil
@@ -178,6 +185,7 @@ func try(ctx context.Context, way docker.Options, used runs.EngineUsed) (*docker
 // machine and its user.
 func (f *finder) openOCI(ctx context.Context, used runs.EngineUsed) (runs.Containers, error) {
 	here := here()
+	own, _ := identify(ctx, f.engine)
 	if used.UID == "" && used.User != "" && used.User == here.User { // an old log records only the name
 		used.UID = here.UID
 	}
@@ -188,7 +196,7 @@ func (f *finder) openOCI(ctx context.Context, used runs.EngineUsed) (runs.Contai
 		return nil, nil
 	case used.UID != here.UID:
 		return nil, fmt.Errorf("the run was of user %s (uid %s), who alone can ask for its containers: run this as that user", cmp.Or(used.User, "unknown"), cmp.Or(used.UID, "unknown"))
-	case f.info.Name == OCI && used.ID == identify(ctx, f.engine).ID:
+	case f.info.Name == OCI && used.ID == own.ID:
 		return f.engine, nil
 	}
 	left, err := oci.OpenLeftovers(oci.Options{RunDir: used.ID, Logger: app.Logger(f.news)})
