@@ -11,8 +11,10 @@ import (
 	"github.com/rogpeppe/go-internal/diff"
 	"go.yaml.in/yaml/v3"
 
+	"github.com/deployster-go/deployster/control/reconcile"
 	"github.com/deployster-go/deployster/control/work"
 	"github.com/deployster-go/deployster/deploylog"
+	"github.com/deployster-go/deployster/pipeline"
 	"github.com/deployster-go/deployster/pipeline/record"
 	"github.com/deployster-go/deployster/pipeline/upstream"
 )
@@ -89,11 +91,9 @@ func (p *Pipelines) Differences(ctx context.Context, name, before, after string,
 	if d.After, err = p.Release(name, after); err != nil {
 		return d, err
 	}
-	var definitions [2][]byte
-	for i, r := range []Release{d.Before, d.After} {
-		if definitions[i], err = p.definitionAt(ctx, name, r.Seq); err != nil {
-			return d, fmt.Errorf("definition of revision %s: %w", r.Revision, err)
-		}
+	definitions, err := p.definitionsOf(ctx, name, [2]Release{d.Before, d.After})
+	if err != nil {
+		return d, err
 	}
 	d.Inputs = unified(fmt.Sprintf("inputs (%s %s)", name, d.Before.Revision), takenLines(d.Before.Takes), fmt.Sprintf("inputs (%s %s)", name, d.After.Revision), takenLines(d.After.Takes))
 	title := func(r Release) string { return fmt.Sprintf("definition (%s %s)", name, r.Revision) }
@@ -103,16 +103,67 @@ func (p *Pipelines) Differences(ctx context.Context, name, before, after string,
 	}
 	if d.Carried != "" {
 		d.Carried = kept.Masking(d.Before.Carries, d.After.Carries)(d.Carried)
-		d.Undeclared = undeclared(kept, d, definitions)
+		d.Undeclared = undeclared(kept, [2]Release{d.Before, d.After}, definitions)
 	}
 	return d, err
 }
 
-// undeclared are the resources that steps on hosts no longer declare, of steps that do not keep them. A
-// manifest that cannot be read as it is written declares none.
-func undeclared(kept work.Texts, d ReleaseDifferences, definitions [2][]byte) (names []string) {
+// definitionsOf are what a pipeline was when two revisions were released.
+func (p *Pipelines) definitionsOf(ctx context.Context, name string, of [2]Release) (all [2][]byte, err error) {
+	for i, r := range of {
+		if all[i], err = p.definitionAt(ctx, name, r.Seq); err != nil {
+			return all, fmt.Errorf("definition of revision %s: %w", r.Revision, err)
+		}
+	}
+	return all, nil
+}
+
+// Removal is that a revision in progress removes resources from the hosts of a stage, since no step declares
+// them any more.
+type Removal struct {
+	Stage      string   `json:"stage"`
+	Revision   string   `json:"revision"`
+	Deployment string   `json:"deployment"`
+	Before     string   `json:"before"` // the revision that the hosts have
+	Resources  []string `json:"resources"`
+}
+
+// Removals returns what revisions in progress are going to remove from hosts at or below a target of a
+// pipeline, as their manifests are written. Revisions that carry nothing, or whose texts are not kept here,
+// are left out.
+func (p *Pipelines) Removals(ctx context.Context, t deploylog.Target, kept work.Texts) ([]Removal, error) {
+	all := []Removal{}
+	name, _ := record.NameOf(t)
+	replacements, err := reconcile.Get(p.Fold, name, func(s *pipeline.State) []pipeline.Replacement { return s.Replacements(t) })
+	if err != nil {
+		return nil, err
+	}
+	for _, r := range replacements {
+		var of [2]Release
+		for i, deployment := range []string{r.Before, r.Deployment} {
+			if of[i], err = p.Release(name, deployment); err != nil {
+				return nil, err
+			}
+		}
+		definitions, err := p.definitionsOf(ctx, name, of)
+		if err != nil {
+			return nil, err
+		}
+		if of[0].Carries == nil || of[1].Carries == nil {
+			continue
+		}
+		if names := undeclared(kept, of, definitions); len(names) > 0 {
+			all = append(all, Removal{r.Stage, r.Revision, r.Deployment, of[0].Revision, names})
+		}
+	}
+	return all, nil
+}
+
+// undeclared are the resources that steps on hosts no longer declare, of steps that do not keep them.
+// Nothing is known of that if a manifest of the other one cannot be read as it is written.
+func undeclared(kept work.Texts, of [2]Release, definitions [2][]byte) (names []string) {
 	var declared [2]map[string]bool
-	for i, r := range []Release{d.Before, d.After} {
+	for i, r := range of {
 		declared[i] = map[string]bool{}
 		for _, step := range hostSteps(definitions[i]) {
 			text, err := kept.Load(r.Carries[step.Manifest])
@@ -120,6 +171,9 @@ func undeclared(kept work.Texts, d ReleaseDifferences, definitions [2][]byte) (n
 				Resources map[string]yaml.Node `yaml:"resources"`
 			}
 			if err != nil || yaml.Unmarshal(text, &written) != nil {
+				if i == 1 {
+					return nil
+				}
 				continue
 			}
 			for name := range written.Resources {

@@ -211,6 +211,7 @@ func newExplainCommand(a *app.App) *cobra.Command {
 		Short: "Explain why a target of a pipeline is pending or blocked",
 		Long: `Explain why everything at or below a target that makes no progress is pending or
 blocked: with the event that is responsible, and the event that would change it.
+It names the resources that revisions in progress will remove from hosts.
 
 TARGET is a pipeline, or a target of one as the log has it:
   gateway, stage/gateway/prod, host-group/gateway/beta, host/gateway/beta/antworker001`,
@@ -250,10 +251,27 @@ func Explain(ctx context.Context, a *app.App, o Options) error {
 		if err != nil {
 			return err
 		}
+		texts, err := a.Texts()
+		if err != nil {
+			return err
+		}
+		removals, err := p.Removals(ctx, o.Target, texts)
+		if err != nil {
+			return err
+		}
 		alike := query.AlikeReasons(reasons, a.All)
 		bounded := query.Bounded{All: a.All}
-		document := map[string]any{"target": o.Target, "event": p.Head(), "reasons": query.BoundReasons(&bounded, "reasons", alike)}
-		return a.Show(bounded.In(document),
-			func() error { return view.PipelineReasons(a.Out, o.Target, alike, a.PlanOptions(a.Out)) })
+		document := map[string]any{"target": o.Target, "event": p.Head(), "reasons": query.BoundReasons(&bounded, "reasons", alike), "removals": removals}
+		return a.Show(bounded.In(document), func() error {
+			if err := view.PipelineReasons(a.Out, o.Target, alike, a.PlanOptions(a.Out)); err != nil {
+				return err
+			}
+			for _, r := range removals {
+				if err := a.Printf("revision %s removes from the hosts of stage %s what no step declares any more: %s\n", view.Clean(r.Revision), view.Clean(r.Stage), view.Clean(strings.Join(r.Resources, ", "))); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
 	})
 }
