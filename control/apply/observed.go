@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/deployster-go/deployster/control/managed"
 	"github.com/deployster-go/deployster/manifest"
 	"github.com/deployster-go/deployster/runner"
 	"github.com/deployster-go/deployster/runner/failure"
@@ -28,12 +29,14 @@ const (
 	Failed      Outcome = "failed"
 	Refused     Outcome = "refused"     // before anything was touched
 	Interrupted Outcome = "interrupted" // it was stopped
+	Nothing     Outcome = "nothing"     // there is nothing that it can do
 )
 
-// Observed is an event of a run, with its number among those of this run.
+// Observed is an event of a run, or a sentence that it has for people, with its number among those of this run.
 type Observed struct {
-	N     int64
-	Event report.Event
+	N      int64
+	Event  report.Event
+	Notice string // "" of an event
 }
 
 // Served is a run that is carried out for others. It is an Observer of it.
@@ -68,20 +71,36 @@ func (s *Served) Stop() { s.stopping.Do(func() { close(s.stop) }) }
 func (s *Served) Observe(e report.Event) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.n++
-	s.events = append(s.events, Observed{s.n, e})
-	if !e.Kind.Recorded() {
-		s.news += sizeOf(e)
-		s.forget()
-	}
+	s.add(Observed{Event: e})
 	if e.Kind == report.RunStarted {
 		close(s.begun)
+	}
+}
+
+// Notice has those who follow the run told something.
+func (s *Served) Notice(text string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.add(Observed{Notice: text})
+}
+
+func (s *Served) add(o Observed) {
+	s.n++
+	o.N = s.n
+	s.events = append(s.events, o)
+	if !o.recorded() {
+		s.news += o.size()
+		s.forget()
 	}
 	close(s.more)
 	s.more = make(chan struct{})
 }
 
-func sizeOf(e report.Event) int { return newsSize + len(e.Text) + len(e.Image) }
+func (o Observed) recorded() bool { return o.Notice == "" && o.Event.Kind.Recorded() }
+
+func (o Observed) size() int {
+	return newsSize + len(o.Notice) + len(o.Event.Text) + len(o.Event.Image)
+}
 
 // forget forgets the older half of what is not in the log, where it is too much.
 func (s *Served) forget() {
@@ -89,10 +108,10 @@ func (s *Served) forget() {
 		return
 	}
 	s.events = slices.DeleteFunc(s.events, func(o Observed) bool {
-		if o.Event.Kind.Recorded() || s.news <= maxNews/2 {
+		if o.recorded() || s.news <= maxNews/2 {
 			return false
 		}
-		s.news -= sizeOf(o.Event)
+		s.news -= o.size()
 		return true
 	})
 }
@@ -129,10 +148,15 @@ func (s *Served) Result() Result {
 	defer s.mu.Unlock()
 	var failed *failure.Error
 	var invalid *manifest.Error
+	var unknown *managed.UnknownTargetError
 	r := Result{Outcome: Failed}
 	switch {
 	case s.err == nil:
 		return Result{Outcome: Succeeded}
+	case errors.Is(s.err, ErrNoOrphans):
+		return Result{Outcome: Nothing, Why: s.err.Error()}
+	case errors.As(s.err, &unknown):
+		return Result{Outcome: Refused, Why: s.err.Error()}
 	case errors.Is(s.err, runner.ErrInterrupted):
 		r.Outcome = Interrupted
 	case !errors.As(s.err, &failed) && errors.As(s.err, &invalid):

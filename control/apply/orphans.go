@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"path/filepath"
 	"slices"
 
@@ -31,7 +32,11 @@ func OrphansInput(c *work.Config) (*work.Input, error) {
 // them; none is all. It asks nobody, and changes nothing.
 func PrepareOrphans(c *work.Config, in *work.Input, on *work.Connection, o Order, targets []string) *Run {
 	o.Removing, o.Files = true, []string{filepath.Join(in.Workspace, OrphansFile)}
-	o.Details = map[string]string{"manifest": OrphansFile}
+	details := maps.Clone(o.Details)
+	if details == nil {
+		details = map[string]string{}
+	}
+	details["manifest"], o.Details = OrphansFile, details
 	r := Prepare(c, in, on, o)
 	r.orphans = &managed.Orphans{Targets: targets}
 	return r

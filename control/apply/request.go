@@ -24,6 +24,7 @@ type Request struct {
 	Manifests []string          // below the workspace, in the order in which they are merged
 	Carries   map[string]string // digests of the manifests, of what these include, and of the variables, by path
 	Removing  bool              // it destroys what the manifests declare
+	Orphans   bool              // it removes what no manifest declares any more; there are no manifests
 	Targets   []string          // only these resources and what they depend on, or, to be removed, what depends on them; none is all
 	Replace   []string          // resources that are removed and made again
 	Prune     bool              // what the manifests no longer declare is removed
@@ -46,6 +47,9 @@ func (r Request) plans(other Request) bool {
 // load loads what is asked for. Secrets are read from the files here that the variables name,
 // and must be what they were for who asks.
 func (r *Request) load(c *work.Config) (*work.Input, error) {
+	if r.Orphans {
+		return OrphansInput(c)
+	}
 	inputs := c.Inputs
 	inputs.Verbose = r.Verbose
 	var sources []manifest.Source
@@ -85,6 +89,11 @@ func (r *Request) prepare(ctx context.Context, o Options, command string, stop <
 	on, err := o.Connect(ctx)
 	if err != nil {
 		return nil, err
+	}
+	if r.Orphans {
+		run := PrepareOrphans(&o.Config, in, on, Order{Command: command, Stop: stop, Details: map[string]string{"user": cmp.Or(r.By, "unknown")}}, r.Targets)
+		run.Control.Request = r.Mark
+		return run, nil
 	}
 	if err := on.CheckPlugs(in.Manifest); err != nil {
 		return nil, err

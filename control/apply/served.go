@@ -148,6 +148,13 @@ func (r *Runs) start(ctx context.Context, request Request, command string, do fu
 	if err := r.add(one); err != nil {
 		return nil, err
 	}
+	notice := run.Control.Notice
+	run.Control.Notice = func(text string) {
+		one.Notice(text)
+		if notice != nil {
+			notice(text)
+		}
+	}
 	r.o.Begun(one)
 	going = true
 	go func() {

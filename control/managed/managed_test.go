@@ -40,15 +40,22 @@ func (w *world) here() runs.Owner { return runs.Owner{Workspace: w.dir, Machine:
 
 // run is a run of a manifest that has an event for each resource.
 func (w *world) run(of runs.Owner, events ...report.Event) string {
+	return w.begin(of, runs.Options{Workspace: w.dir, Machine: "m1"}, nil, events...)
+}
+
+// begin is a run as some options describe it, which declares some resources.
+func (w *world) begin(of runs.Owner, o runs.Options, declares []string, events ...report.Event) string {
 	w.n++
 	id := fmt.Sprintf("RUN%d", w.n)
-	target := runs.RunTarget("", of.Manifest)
-	r := must.Get(runs.Begin(w.Context(), runs.Options{
-		Log: w.log, Engine: &enginetest.Fake{}, ID: id, Target: target, Revision: "rev", OrphanTimeout: time.Minute, Notice: func(string) {},
-		ManifestName: of.Name, Manifest: of.Manifest, Workspace: w.dir, Machine: "m1",
-	}))(w.T)
+	o.Log, o.Engine, o.ID, o.Target, o.Revision = w.log, &enginetest.Fake{}, id, runs.RunTarget("", of.Manifest), "rev"
+	o.OrphanTimeout, o.Notice, o.ManifestName, o.Manifest = time.Minute, func(string) {}, of.Name, of.Manifest
+	r := must.Get(runs.Begin(w.Context(), o))(w.T)
 	defer r.End()
-	for _, e := range append([]report.Event{{Kind: report.RunStarted}}, append(events, report.Event{Kind: report.RunFinished})...) {
+	started := report.Event{Kind: report.RunStarted}
+	for _, name := range declares {
+		started.Resources = append(started.Resources, report.ResourceHeader{Name: name, Type: "file"})
+	}
+	for _, e := range append([]report.Event{started}, append(events, report.Event{Kind: report.RunFinished})...) {
 		require.NoError(w, r.Record(w.Context(), e))
 	}
 	return id
@@ -103,6 +110,49 @@ func TestWhatRunsMadeIsListedByManifest(t *testing.T) {
 
 	w.write("web.yaml", "resources: {db: {type: file}}")
 	assert.Equal(t, []string{"web.yaml page path /page: no, failed by RUN1"}, w.list(managed.Question{Orphans: true}))
+}
+
+// Of a manifest that was sent to a server there is no file here: its newest run of all of it says what it declares.
+func TestASentManifestDeclaresWhatItsNewestRunDid(t *testing.T) {
+	type run struct {
+		whole    bool
+		at       string // the workspace; "" is that of the first
+		declares []string
+	}
+	all, page := []string{"db", "page"}, []string{"page"}
+	for name, tc := range map[string]struct {
+		since []run // after one that made db and page
+		want  []string
+	}{
+		"nothing since":                  {nil, nil},
+		"one without db":                 {[]run{{true, "", page}}, []string{"db"}},
+		"one of page alone":              {[]run{{false, "", page}}, nil},
+		"one without any, and of a part": {[]run{{true, "", nil}, {false, "", page}}, []string{"db"}},
+		"db was declared again":          {[]run{{true, "", page}, {true, "", all}}, nil},
+		"elsewhere without db":           {[]run{{true, "/elsewhere", page}}, nil},
+		"elsewhere with db":              {[]run{{true, "", page}, {true, "/elsewhere", all}}, nil},
+		"by former versions":             {[]run{{false, "", page}, {false, "", page}}, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			for i, r := range append([]run{{true, "", all}}, tc.since...) {
+				o := runs.Options{Workspace: w.dir, Machine: "m1", Whole: r.whole, Carries: map[string]string{"web.yaml": "0"}}
+				if r.at != "" {
+					o.Workspace = r.at
+				}
+				var made []report.Event
+				if i == 0 {
+					made = []report.Event{makes("db", "/db"), makes("page", "/page")}
+				}
+				w.begin(of("web.yaml"), o, r.declares, made...)
+			}
+			var orphans []string
+			for _, one := range must.Get(managed.List(t.Context(), w.log, managed.Question{Here: w.here(), Orphans: true}))(t) {
+				orphans = append(orphans, one.Name)
+			}
+			assert.Equal(t, tc.want, orphans)
+		})
+	}
 }
 
 func TestAManifestThatIsGone(t *testing.T) {

@@ -8,6 +8,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 
 	"go.yaml.in/yaml/v3"
 
@@ -30,15 +32,15 @@ type Declarations struct {
 // reading is what was read to answer many questions.
 type reading struct {
 	files  map[string]*written
-	beside map[string][]string                  // files of YAML in directories
-	gone   map[string]bool                      // workspaces
-	last   map[deploylog.Target]map[string]bool // what the newest runs declared; nil is that none is known
+	beside map[string][]string        // files of YAML in directories
+	gone   map[string]bool            // workspaces
+	last   map[string]map[string]bool // what the newest runs of manifests declared; nil is that none is known
 }
 
 // Remembering returns Declarations that read each file and each newest run once. It is for many questions at
 // one moment, and not safe for concurrent use.
 func (d Declarations) Remembering() Declarations {
-	d.read = &reading{files: map[string]*written{}, beside: map[string][]string{}, gone: map[string]bool{}, last: map[deploylog.Target]map[string]bool{}}
+	d.read = &reading{files: map[string]*written{}, beside: map[string][]string{}, gone: map[string]bool{}, last: map[string]map[string]bool{}}
 	return d
 }
 
@@ -157,35 +159,53 @@ func (w *written) declaration(resource string) (any, bool) {
 	return said, declared
 }
 
-// declaredLast reports whether one of the newest runs of the manifest of a thing declared it: a run of some targets says
-// nothing of the rest. Where none is known, it is declared.
+// declaredLast reports whether the newest run of all of the manifest of a thing declared it, or a run since. Where none
+// is known, it is declared.
 func (d Declarations) declaredLast(ctx context.Context, t *Thing) (bool, error) {
-	target := RunTarget("", t.Manifest)
+	target, owner := RunTarget("", t.Manifest), t.Owner()
+	key := strings.Join([]string{string(target), owner.Name, owner.Workspace}, "\x00")
 	var last map[string]bool
 	known := false
 	if d.read != nil {
-		last, known = d.read.last[target]
+		last, known = d.read.last[key]
 	}
 	if !known {
-		for e, err := range d.Log.Read(ctx, deploylog.Filter{Target: target, Name: target.Started(), Last: newestRuns}) {
-			if err != nil {
-				return false, fmt.Errorf("reading what the newest runs of %s declared: %w", t.Owner(), err)
-			}
-			if last == nil {
-				last = map[string]bool{}
-			}
-			for name := range DataOf(e).Resources {
-				last[name] = true
-			}
+		var err error
+		if last, err = d.lastDeclared(ctx, target, owner); err != nil {
+			return false, err
 		}
 		if d.read != nil {
-			d.read.last[target] = last
+			d.read.last[key] = last
 		}
 	}
 	return last == nil || last[t.Name] || last[address.Declared(t.Name)], nil
 }
 
-// newestRuns is how many runs of a manifest are looked at: one of some targets says nothing of the rest.
+// lastDeclared are the resources that the newest runs of a manifest declared; nil is that none is known. Runs of the
+// same files elsewhere count, too: they may be of the same manifest.
+func (d Declarations) lastDeclared(ctx context.Context, target deploylog.Target, owner Owner) (last map[string]bool, err error) {
+	var newest []Data
+	for e, err := range d.Log.Read(ctx, deploylog.Filter{Target: target, Name: target.Started(), Last: newestRuns}) {
+		if err != nil {
+			return nil, fmt.Errorf("reading what the newest runs of %s declared: %w", owner, err)
+		}
+		newest = append(newest, DataOf(e))
+	}
+	for _, run := range slices.Backward(newest) {
+		if last == nil {
+			last = map[string]bool{}
+		}
+		for name := range run.Resources {
+			last[name] = true
+		}
+		if run.Whole && run.Of != nil && run.Of.same(owner) {
+			break
+		}
+	}
+	return last, nil
+}
+
+// newestRuns is how many runs of a manifest are looked at where none says that it was of all of it.
 const newestRuns = 10
 
 // Renamed returns the files that a manifest may be called now whose files are gone, as they declare a thing of it:

@@ -33,6 +33,7 @@ type Data struct {
 	Details   map[string]string `json:"details,omitempty"`
 	Engine    *EngineUsed       `json:"engine,omitempty"`            // of run-started
 	Meaning   string            `json:"meaning,omitempty"`           // of what a destroy found gone, see Options.Meaning; its salt is the deployment
+	Whole     bool              `json:"whole,omitempty"`             // of run-started: the resources are all that the manifest declares
 	Request   json.RawMessage   `json:"request,omitempty"`           // of run-started: the request that the run is for
 	Carries   map[string]string `json:"carries,omitempty"`           // of run-started: digests of what is applied, by path
 	Kept      *Kept             `json:"kept,omitempty"`              // of resource-kept: what is kept from now on
@@ -178,7 +179,7 @@ func (r *Run) dataOf(ctx context.Context, e report.Event) (p Data, err error) {
 		}
 		if p.Request, p.Carries = r.o.Request, r.o.Carries; r.o.Manifest != nil {
 			owner := r.o.Owner()
-			p.Of = &owner
+			p.Of, p.Whole = &owner, r.o.Whole
 		}
 	case report.ResourceFinished:
 		if r.o.Revision == "" {

@@ -54,6 +54,7 @@ type Options struct {
 	// removed when the manifest no longer declares it; nil is one that does not, as of what is applied in places,
 	// but for instances that are found out in the run.
 	Manifest     []string
+	Whole        bool                          // the run is of all that the manifest declares
 	ManifestName string                        // that the manifest says it has; "" is none
 	Workspace    string                        // where the manifest is
 	Machine      string                        // tells this machine from others that have the log; "" is not known

@@ -83,6 +83,7 @@ type Input struct {
 	Variables   map[string]any
 	Manifest    *manifest.Manifest
 	Whole       *manifest.Manifest // also what is no target
+	Targeted    bool               // the run is of some of the resources
 	Remove      []string           // what a destroy removes; nil is everything
 	Replace     []string           // what an apply removes and makes again
 	Usage       *usage.Variables
@@ -234,7 +235,7 @@ func (i Inputs) Load(sources []manifest.Source, o LoadOptions) (*Input, error) {
 	if err != nil {
 		return nil, in.invalid(err)
 	}
-	in.Manifest, in.Whole = m, whole
+	in.Manifest, in.Whole, in.Targeted = m, whole, len(o.Targets) > 0
 	if in.Replace, err = replaced(m, o.Replace); err != nil {
 		return nil, &InputError{err}
 	}

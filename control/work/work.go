@@ -96,7 +96,7 @@ func (c *Config) Prepare(in *Input, on *Connection, request Request) *Run {
 	run := &Run{
 		Input: in, Connection: on,
 		Control: runs.Options{
-			Log: c.Log, Machine: c.Machine, Engine: on.Engine, Engines: on.Recovery, ID: in.Run, Place: request.Place,
+			Log: c.Log, Machine: c.Machine, Engine: on.Engine, Engines: on.Recovery, ID: in.Run, Place: request.Place, Whole: !in.Targeted,
 			Target: deploylog.Target(invoke.Placed(string(target), request.Place)), Revision: in.Manifest.Hash()[:12],
 			OrphanTimeout: orphanTimeout, Notice: c.Notice, Sweeps: c.sweeps, Pasts: cmp.Or(c.pasts, runs.NewPasts(c.Log)),
 			Protected: cmp.Or(c.Protected, Protected(in.Workspace)),

@@ -1,6 +1,7 @@
 package cli_test
 
 import (
+	"fmt"
 	"net/http"
 	"os"
 	"os/exec"
@@ -245,6 +246,63 @@ func TestAServerDoesAsItWouldBeDoneHere(t *testing.T) {
 	assert.Empty(t, s.done())
 	s.end(server)
 	s.wantTruth()
+}
+
+// What nothing declares any more is listed and removed through a server as where the log is, and only what was shown.
+func TestOrphansAreRemovedThroughAServer(t *testing.T) {
+	t.Parallel()
+	s, server, far := applySite(t, newSite)
+	declare := func(name string, things ...string) {
+		text := "plugs: {root: {path: things}}\nresources:\n"
+		for _, thing := range things {
+			text += fmt.Sprintf("  %s: {type: deployster/file, config: {path: %[1]s, content: x}}\n", thing)
+		}
+		writeFiles(t, far.dir, map[string]string{name: text})
+		far.want(t, 0, "applied", "apply", name, "--yes")
+	}
+	files := func() string {
+		var names []string
+		for _, e := range must.Get(os.ReadDir(filepath.Join(s.dir, "things")))(t) {
+			names = append(names, e.Name())
+		}
+		return strings.Join(names, " ")
+	}
+	destroy := []string{"destroy", "--orphans"}
+	far.want(t, 0, "No orphan is to be removed.", append(destroy, "--yes")...)
+	declare("f.yaml", "a", "b", "c")
+	declare("g.yaml", "d")
+	declare("f.yaml", "c")
+	listed, code := far.run(t, "list", "--orphans")
+	assert.Equal(t, 0, code)
+	assert.Regexp(t, `(?m)^f.yaml +a +deployster/file`, listed)
+	assert.NotRegexp(t, `(?m)^\S+ +[cd] `, listed)
+	here, _ := (asker{program: binary, dir: s.dir}).here("list", "--orphans")
+	assert.Equal(t, here, listed)
+	want := "  - a  deployster/file  to be removed: made by run RUN of f.yaml\n"
+	plan, code := far.run(t, "plan", "--destroy", "--orphans", "--target", "a")
+	assert.Equal(t, 0, code)
+	assert.Contains(t, untimed(plan), want)
+	far.want(t, 3, "no orphan has this name", "plan", "--destroy", "--orphans", "--target", "c")
+	far.want(t, 3, "say --yes", destroy...)
+	far.want(t, 3, "--prune is for what one manifest", append(destroy, "--yes", "--prune")...)
+	// What became an orphan after the plan was shown is not removed with it.
+	screen, code := far.asked(t, func() { declare("g.yaml", "e") }, "y", destroy...)
+	assert.Equal(t, 0, code, screen)
+	assert.Contains(t, screen, "Plan: 2 to remove")
+	assert.Equal(t, "c d e", files())
+	declare("k.yaml", "k")
+	keep := strings.Replace(string(must.Get(os.ReadFile(filepath.Join(far.dir, "k.yaml")))(t)), "config", "prevent_destroy: true, config", 1)
+	writeFiles(t, far.dir, map[string]string{"k.yaml": keep})
+	far.want(t, 0, "applied", "apply", "k.yaml", "--yes")
+	declare("k.yaml", "l")
+	far.want(t, 3, "made with prevent_destroy: true", append(destroy, "--yes")...)
+	far.want(t, 0, "1 removed", append(destroy, "--yes", "--target", "g.yaml#d")...)
+	assert.Equal(t, "c e k l", files())
+	eve := far
+	eve.server, eve.token = "http://"+server.address(t), s.token("eve", "viewer")
+	eve.want(t, 1, "you may not do this", append(destroy, "--yes")...)
+	eve.want(t, 0, "k.yaml", "list", "--orphans")
+	s.end(server)
 }
 
 // asked runs a command on a pseudo terminal, and has something done before its question is answered.

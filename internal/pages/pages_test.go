@@ -1,6 +1,7 @@
 package pages_test
 
 import (
+	"context"
 	"fmt"
 	"html"
 	"io"
@@ -23,6 +24,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/deployster-go/deployster/build"
+	"github.com/deployster-go/deployster/control/managed"
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/deploylog/logtest"
 	"github.com/deployster-go/deployster/internal/identity"
@@ -317,6 +319,7 @@ type site struct {
 
 	workspace string
 	workers   func() (build.Workers, string, error)
+	things    []*managed.Thing
 
 	mu   sync.Mutex
 	late time.Duration // how much later it is than it is
@@ -334,6 +337,11 @@ func newSite(t testing.TB, events ...deploylog.Event) *site {
 		Log: s.log, Objects: kept, Now: s.now, NewID: s.id, Version: "test", Logger: slog.New(slog.DiscardHandler), Identify: sessions.Identify,
 	})
 	shown, err := pages.New(pages.Options{
+		Managed: func(_ context.Context, q managed.Question) ([]*managed.Thing, error) {
+			return slices.DeleteFunc(slices.Clone(s.things), func(t *managed.Thing) bool {
+				return q.Manifest != "" && !managed.IsOf(t.Thing, q.Manifest, "") || q.Orphans && !t.Standing.Orphan()
+			}), nil
+		},
 		Log: s.log, Hosts: noHosts{}, Workers: func() (build.Workers, string, error) { return s.workers() }, Objects: kept, Workspace: s.workspace,
 		Sessions: sessions, API: api, Now: s.now, Version: "test", Logger: slog.New(slog.NewTextHandler(t.Output(), nil)),
 	})

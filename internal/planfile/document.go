@@ -49,6 +49,7 @@ type resource struct {
 	Exists      bool              `json:"exists,omitempty"`
 	Replace     bool              `json:"replace,omitempty"`
 	MadeBy      string            `json:"made_by,omitempty"`
+	From        string            `json:"from,omitempty"`
 	Replaces    string            `json:"replaces,omitempty"`
 	Deposed     string            `json:"deposed,omitempty"`
 	Config      map[string]any    `json:"config,omitzero"`
@@ -86,7 +87,7 @@ func (f *File) document() document {
 func rowOf(r report.ResourcePlan) resource {
 	row := resource{
 		Name: r.Name, Type: r.Type, ImageID: r.ImageID, ImageDigest: r.ImageDigest, DependsOn: r.DependsOn, Of: r.Of, Late: r.Late,
-		Status: r.Status, After: r.After, Tentative: r.Tentative, ReadOnly: r.ReadOnly, Exists: r.Exists, Replace: r.Replace, MadeBy: r.MadeBy, Replaces: r.Replaces, Deposed: r.Deposed,
+		Status: r.Status, After: r.After, Tentative: r.Tentative, ReadOnly: r.ReadOnly, Exists: r.Exists, Replace: r.Replace, MadeBy: r.MadeBy, From: r.From, Replaces: r.Replaces, Deposed: r.Deposed,
 		Config: r.Config, ConfigHash: r.ConfigHash, State: r.State, StateHash: r.StateHash,
 		Actions: r.Actions, ActionsHash: r.ActionsHash, KeptHash: r.KeptHash,
 	}
@@ -114,7 +115,7 @@ func (d *document) file() *File {
 func (r *resource) plan() report.ResourcePlan {
 	p := report.ResourcePlan{
 		Name: r.Name, Type: r.Type, ImageID: r.ImageID, ImageDigest: r.ImageDigest, DependsOn: r.DependsOn, Of: r.Of, Late: r.Late,
-		Status: r.Status, After: r.After, Tentative: r.Tentative, ReadOnly: r.ReadOnly, Exists: r.Exists, Replace: r.Replace, MadeBy: r.MadeBy, Replaces: r.Replaces, Deposed: r.Deposed,
+		Status: r.Status, After: r.After, Tentative: r.Tentative, ReadOnly: r.ReadOnly, Exists: r.Exists, Replace: r.Replace, MadeBy: r.MadeBy, From: r.From, Replaces: r.Replaces, Deposed: r.Deposed,
 		Config: object(r.Config), ConfigHash: r.ConfigHash, State: object(r.State), StateHash: r.StateHash,
 		Actions: r.Actions, ActionsHash: r.ActionsHash, KeptHash: r.KeptHash,
 	}

@@ -8,9 +8,10 @@ import (
 // Run is a run of manifests that a server is asked for. What these say, what they include, and
 // the variables are kept before, as objects.
 type Run struct {
-	Manifests []string          `json:"manifests" minItems:"1" maxItems:"100" doc:"Paths below the workspace, in the order in which they are merged."`
-	Carries   map[string]string `json:"carries" doc:"SHA-256 of each manifest and of each file that these include, by path, and of the variables, as /variables."`
+	Manifests []string          `json:"manifests,omitempty" maxItems:"100" doc:"Paths below the workspace, in the order in which they are merged; none only with orphans."`
+	Carries   map[string]string `json:"carries,omitempty" doc:"SHA-256 of each manifest and of each file that these include, by path, and of the variables, as /variables."`
 	Destroy   bool              `json:"destroy,omitempty" doc:"Remove what the manifests declare instead of applying it."`
+	Orphans   bool              `json:"orphans,omitempty" doc:"Of a removal: what no manifest declares any more, instead of what manifests declare."`
 	Targets   []string          `json:"targets,omitempty" maxItems:"10000" doc:"Only these resources and what they depend on, or, to be removed, what depends on them; all where there are none."`
 	Replace   []string          `json:"replace,omitempty" maxItems:"10000" doc:"Resources that are removed first, and then made again."`
 	Prune     bool              `json:"prune,omitempty" doc:"Remove what runs of the manifests made and these no longer declare, once the rest is applied, or before it is removed."`
@@ -29,14 +30,15 @@ type Begun struct {
 
 // Observed is what is observed of a run, in the order in which it happens, and in the end how it ended.
 type Observed struct {
-	N     int64         `json:"n"` // the next ones have greater numbers
-	Event encoding.Line `json:"event"`
-	End   *End          `json:"end,omitempty"` // of the last one, which has nothing else
+	N      int64         `json:"n"` // the next ones have greater numbers
+	Event  encoding.Line `json:"event"`
+	Notice string        `json:"notice,omitempty"` // a sentence for people, in the place of an event
+	End    *End          `json:"end,omitempty"`    // of the last one, which has nothing else
 }
 
 // End is how a run ended.
 type End struct {
-	Outcome  string             `json:"outcome"`            // succeeded, failed, refused or interrupted
+	Outcome  string             `json:"outcome"`            // succeeded, failed, refused, interrupted or nothing
 	Error    string             `json:"error,omitempty"`    // why, where the events do not say it
 	Problems []manifest.Problem `json:"problems,omitempty"` // the same of what is wrong with the manifests
 }

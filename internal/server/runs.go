@@ -224,7 +224,7 @@ func (s *Server) beginLook(ctx context.Context, asked proposal.Run, begin func(*
 // requested is what somebody asks for who was authenticated.
 func requested(ctx context.Context, r proposal.Run) apply.Request {
 	return apply.Request{
-		Manifests: r.Manifests, Carries: r.Carries, Removing: r.Destroy, Targets: r.Targets, Replace: r.Replace, Prune: r.Prune, KeepGoing: r.KeepGoing, Verbose: r.Verbose, Plan: r.Plan, Saved: r.Saved, Again: r.Again, By: identity.Of(ctx).Name,
+		Manifests: r.Manifests, Carries: r.Carries, Removing: r.Destroy, Orphans: r.Orphans, Targets: r.Targets, Replace: r.Replace, Prune: r.Prune, KeepGoing: r.KeepGoing, Verbose: r.Verbose, Plan: r.Plan, Saved: r.Saved, Again: r.Again, By: identity.Of(ctx).Name,
 	}
 }
 
@@ -285,6 +285,9 @@ var carriedApart = []string{revision.VariablesName, revision.ImagesName, revisio
 
 // checkRun refuses what no run can be of.
 func (s *Server) checkRun(ctx context.Context, r proposal.Run) error {
+	if err := checkOrphans(r); err != nil {
+		return err
+	}
 	if err := s.checkFiles(ctx, r.Carries); err != nil {
 		return err
 	}
@@ -322,6 +325,17 @@ func (s *Server) checkRun(ctx context.Context, r proposal.Run) error {
 	}
 	if len(strings.Join(r.Manifests, "+")) > maxRunName {
 		return huma.Error422UnprocessableEntity(fmt.Sprintf("the names of its manifests are too long: together they may have %d bytes", maxRunName))
+	}
+	return nil
+}
+
+// checkOrphans refuses what is of no manifests and removes no orphans, and orphans of manifests.
+func checkOrphans(r proposal.Run) error {
+	switch whole := len(r.Replace) > 0 || r.Prune || r.Saved != "" || len(r.Carries) > 0; {
+	case r.Orphans && (len(r.Manifests) > 0 || !r.Destroy || whole):
+		return huma.Error422UnprocessableEntity("orphans are of all manifests, and are only removed: say destroy, and leave manifests, carries, replace, prune and saved out")
+	case !r.Orphans && len(r.Manifests) == 0:
+		return huma.Error422UnprocessableEntity("there are no manifests: name at least one, or say orphans and destroy")
 	}
 	return nil
 }
@@ -375,7 +389,7 @@ func (s *Server) showRun(hc huma.Context, one *apply.Served, after int64) {
 			return
 		}
 		for _, o := range events {
-			if json.NewEncoder(out).Encode(proposal.Observed{N: o.N, Event: encoding.LineOf(o.Event)}) != nil {
+			if json.NewEncoder(out).Encode(proposal.Observed{N: o.N, Event: encoding.LineOf(o.Event), Notice: o.Notice}) != nil {
 				return
 			}
 			after = o.N

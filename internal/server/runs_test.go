@@ -232,7 +232,9 @@ func TestWhatNoRunCanBeOfIsRefused(t *testing.T) {
 		large[fmt.Sprint(i)] = digest
 	}
 	for name, c := range map[string]struct{ body, want string }{
-		"nothing":                      {`{}`, "required"},
+		"nothing":                      {`{}`, "there are no manifests"},
+		"orphans of a manifest":        {of(func(r *proposal.Run) { r.Orphans, r.Destroy = true, true }), "leave manifests"},
+		"orphans that are applied":     {`{"orphans":true}`, "say destroy"},
 		"no manifest":                  {of(func(r *proposal.Run) { r.Manifests = []string{} }), "manifests"},
 		"too many manifests":           {of(func(r *proposal.Run) { r.Manifests = strings.Split(strings.Repeat("a.yaml ", 101), " ") }), "manifests"},
 		"what there is not":            {`{"manifests":["a.yaml"],"carries":{},"by":"root"}`, "unexpected"},

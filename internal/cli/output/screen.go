@@ -17,6 +17,8 @@ import (
 )
 
 // Screen shows a run while it goes on.
+//
+// The zero Screen shows nothing.
 type Screen struct {
 	runner.Observer            // nil where nothing is shown
 	lines           *view.JSON // of a report for programs; else nil
@@ -76,7 +78,12 @@ func (s *Screen) Show(document func(*view.JSON), text func() error) error {
 }
 
 // Close ends what is drawn. It returns the first error of writing.
-func (s *Screen) Close() error { return s.close() }
+func (s *Screen) Close() error {
+	if s.close == nil {
+		return nil
+	}
+	return s.close()
+}
 
 // Suspend takes what is drawn off the terminal until resume is called.
 func (p *Printer) Suspend() (resume func()) {

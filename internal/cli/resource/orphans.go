@@ -13,9 +13,13 @@ import (
 	"github.com/deployster-go/deployster/internal/cli/app"
 	"github.com/deployster-go/deployster/internal/cli/arguments"
 	"github.com/deployster-go/deployster/internal/cli/exit"
+	"github.com/deployster-go/deployster/internal/cli/output"
 	"github.com/deployster-go/deployster/internal/cli/prompt"
 	"github.com/deployster-go/deployster/internal/cli/session"
+	"github.com/deployster-go/deployster/internal/client"
+	"github.com/deployster-go/deployster/internal/proposal"
 	"github.com/deployster-go/deployster/internal/view"
+	"github.com/deployster-go/deployster/runner"
 )
 
 // registerOrphans adds the flag --orphans, with which a command takes no manifest.
@@ -33,10 +37,8 @@ func registerOrphans(c *cobra.Command, into *bool, usage string) {
 }
 
 // refuseWithOrphans refuses the flags that concern manifests.
-func refuseWithOrphans(a *app.App, o lookOptions, prune bool) error {
+func refuseWithOrphans(o lookOptions, prune bool) error {
 	switch {
-	case a.Server() != "":
-		return exit.Usage("--orphans is done where the log is, and not through server %s: run it there, without --server and DEPLOYSTER_SERVER", a.Server())
 	case prune:
 		return exit.Usage("--prune is for what one manifest no longer declares, and --orphans for what none does: leave one of them out")
 	case len(o.input.Variables) > 0:
@@ -46,8 +48,15 @@ func refuseWithOrphans(a *app.App, o lookOptions, prune bool) error {
 }
 
 func destroyOrphans(ctx context.Context, a *app.App, o applyOptions) error {
-	if err := refuseWithOrphans(a, o.lookOptions, o.input.Prune); err != nil {
+	if err := refuseWithOrphans(o.lookOptions, o.input.Prune); err != nil {
 		return err
+	}
+	remote, err := o.server(a)
+	switch {
+	case err != nil:
+		return err
+	case remote != nil:
+		return noOrphans(a, destroyOrphansRemote(ctx, a, o, remote))
 	}
 	mode, err := prompt.ConfirmMode(a, o.confirm)
 	if err != nil {
@@ -68,8 +77,15 @@ func planOrphans(ctx context.Context, a *app.App, o planOptions) error {
 	if o.saving {
 		return exit.Usage("a plan of --orphans cannot be saved: leave -o out, and run \"deployster destroy --orphans\"")
 	}
-	if err := refuseWithOrphans(a, o.lookOptions, o.input.Prune); err != nil {
+	if err := refuseWithOrphans(o.lookOptions, o.input.Prune); err != nil {
 		return err
+	}
+	remote, err := o.sent.remote(a)
+	switch {
+	case err != nil:
+		return err
+	case remote != nil:
+		return noOrphans(a, planOrphansRemote(ctx, a, o, remote))
 	}
 	s, err := session.StartOrphans(ctx, a, "plan", o.input.Targets, o.engine)
 	if err != nil {
@@ -94,6 +110,52 @@ func planOrphans(ctx context.Context, a *app.App, o planOptions) error {
 		return exit.Reported(exit.ErrChanges)
 	}
 	return l.Interrupted(err)
+}
+
+// orphansOf are the orphans of a server that a command is about.
+func orphansOf(a *app.App, o lookOptions) proposal.Run {
+	return proposal.Run{Orphans: true, Destroy: true, Targets: o.input.Targets, Verbose: a.Verbose}
+}
+
+// destroyOrphansRemote has a server remove orphans: those that its plan shows, and no others.
+func destroyOrphansRemote(ctx context.Context, a *app.App, o applyOptions, remote *client.Client) error {
+	mode, err := o.confirmWhole(a, "destroy")
+	if err != nil {
+		return err
+	}
+	asked := orphansOf(a, o.lookOptions)
+	screen := &output.Screen{}
+	if mode == runner.ConfirmOnce || !a.JSON() {
+		screen = a.OpenScreen("plan")
+	}
+	plan, _, err := planned(ctx, a, remote, asked, screen)
+	err = errors.Join(err, screen.Close())
+	switch {
+	case err != nil && plan != nil:
+		return errors.Join(view.Plan(a.Err, plan, a.PlanOptions(a.Err)), err)
+	case err == nil && mode == runner.ConfirmOnce && plan.Changes():
+		err = askFor(ctx, a, plan)
+	}
+	if err != nil {
+		return err
+	}
+	asked.Targets = nil
+	for _, r := range plan.Resources {
+		asked.Targets = append(asked.Targets, r.From+"#"+r.Name)
+	}
+	asked.KeepGoing = o.keepGoing
+	return carryOut(ctx, a, o, "destroy", remote, asked)
+}
+
+func planOrphansRemote(ctx context.Context, a *app.App, o planOptions, remote *client.Client) error {
+	if err := o.sent.check(); err != nil {
+		return err
+	}
+	plan, _, err := showPlanned(ctx, a, remote, orphansOf(a, o.lookOptions), a.Report("plan"))
+	if err == nil && o.detailed && plan.Changes() {
+		return exit.Reported(exit.ErrChanges)
+	}
+	return err
 }
 
 // noOrphans makes a sentence of it that there is nothing to remove.

@@ -64,17 +64,7 @@ func (o *sentOptions) check() error {
 // changeRemote has a server apply manifests as they are here, or destroy what they declare, after
 // a question where one is asked.
 func changeRemote(ctx context.Context, a *app.App, o applyOptions, command string, remote *client.Client) error {
-	o.confirm = o.confirm.Whole()
-	mode, err := o.confirm.Parse()
-	if err == nil {
-		err = o.sent.check()
-	}
-	if err == nil && mode != runner.ConfirmNo && mode != runner.ConfirmOnce {
-		err = exit.Usage("a server asks for the whole plan, and not for each part of it (--confirm %s): say --confirm ONCE, or --yes to %s without a question", mode, command)
-	}
-	if err == nil {
-		_, err = prompt.ConfirmMode(a, o.confirm) // there must be somebody to ask
-	}
+	mode, err := o.confirmWhole(a, command)
 	if err != nil {
 		return err
 	}
@@ -89,6 +79,22 @@ func changeRemote(ctx context.Context, a *app.App, o applyOptions, command strin
 		}
 	}
 	return carryOut(ctx, a, o, command, remote, asked)
+}
+
+// confirmWhole is whether a server's plan is asked for.
+func (o *applyOptions) confirmWhole(a *app.App, command string) (mode runner.ConfirmMode, err error) {
+	o.confirm = o.confirm.Whole()
+	mode, err = o.confirm.Parse()
+	if err == nil {
+		err = o.sent.check()
+	}
+	if err == nil && mode != runner.ConfirmNo && mode != runner.ConfirmOnce {
+		err = exit.Usage("a server asks for the whole plan, and not for each part of it (--confirm %s): say --confirm ONCE, or --yes to %s without a question", mode, command)
+	}
+	if err == nil {
+		_, err = prompt.ConfirmMode(a, o.confirm) // there must be somebody to ask
+	}
+	return mode, err
 }
 
 // carryOut has a server carry out a run, and shows it.
@@ -201,6 +207,10 @@ func (f *following) untilEnded(ctx context.Context, a *app.App) error {
 		<-asked
 	}()
 	end, err := f.remote.FollowRun(reading, f.begun.Run, func(o proposal.Observed) {
+		if o.Notice != "" {
+			a.Notice("note: " + view.Clean(o.Notice))
+			return
+		}
 		if f.screen.Observer != nil {
 			f.screen.Observe(o.Event.Event())
 		}
@@ -253,6 +263,8 @@ func ended(end proposal.End) error {
 	switch cause := errors.New(end.Error); apply.Outcome(end.Outcome) {
 	case apply.Succeeded:
 		return nil
+	case apply.Nothing:
+		return apply.ErrNoOrphans
 	case apply.Interrupted:
 		err = fmt.Errorf("%w: %w", runner.ErrInterrupted, cause)
 	case apply.Refused:

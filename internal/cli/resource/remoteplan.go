@@ -39,11 +39,7 @@ func planRemote(ctx context.Context, a *app.App, o planOptions, remote *client.C
 		return err
 	}
 	screen := a.Report("plan")
-	plan, id, err := planned(ctx, a, remote, asked, screen)
-	err = errors.Join(err, screen.Close())
-	if plan != nil {
-		err = errors.Join(err, screen.Show(func(lines *view.JSON) { lines.Plan(plan) }, func() error { return view.Plan(a.Out, plan, a.PlanOptions(a.Out)) }))
-	}
+	plan, id, err := showPlanned(ctx, a, remote, asked, screen)
 	switch {
 	case o.saving && err != nil:
 		into.notWritten(a)
@@ -130,6 +126,16 @@ func planned(ctx context.Context, a *app.App, remote *client.Client, asked propo
 	}
 	plan, err := looked(ctx, a, remote, begun, screen, remote.Plan, planfile.Shown)
 	return plan, begun.Run, err
+}
+
+// showPlanned has a server plan, and shows the plan.
+func showPlanned(ctx context.Context, a *app.App, remote *client.Client, asked proposal.Run, screen *output.Screen) (*report.Plan, string, error) {
+	plan, id, err := planned(ctx, a, remote, asked, screen)
+	err = errors.Join(err, screen.Close())
+	if plan != nil {
+		err = errors.Join(err, screen.Show(func(lines *view.JSON) { lines.Plan(plan) }, func() error { return view.Plan(a.Out, plan, a.PlanOptions(a.Out)) }))
+	}
+	return plan, id, err
 }
 
 // looked follows a run that only looks, and returns what it has seen.
