@@ -196,9 +196,14 @@ func (a *adoption) adoptOne(ctx context.Context, res *resource) (report.Status, 
 		a.learnKept(res, res.adopted.Keep)
 	}
 	out, err := a.observeAnswered(ctx, res)
+	leaveThings := func() {}
+	if err == nil {
+		out, leaveThings, err = a.enterObserved(ctx, res, out)
+	}
 	if err != nil {
 		return report.Failed, err
 	}
+	defer leaveThings()
 	resolved := report.Event{Kind: report.ResourceResolved, Resource: res.Name, Attempt: 1, Status: report.Status(out.Status)}
 	if out.Status != protocol.Valid && out.StaleState == nil {
 		return report.Failed, errors.Join(a.emit(ctx, resolved), missing(res))

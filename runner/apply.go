@@ -208,10 +208,11 @@ func (r *Runner) applyOne(ctx context.Context, res *resource) (report.Status, er
 	if err := r.resolve(res); err != nil {
 		return report.Failed, err
 	}
-	out, err := r.observeOwned(ctx, res)
+	out, leaveThings, err := r.observeEntered(ctx, res)
 	if err != nil {
 		return report.Failed, err
 	}
+	defer leaveThings()
 	resolved := res.having(report.ResourceResolved, report.Status(out.Status))
 	if resolved.Attempt = res.attempt(); out.Status == protocol.Valid {
 		resolved = resolved.With(r.made(res))
@@ -242,11 +243,6 @@ func (r *Runner) applyOne(ctx context.Context, res *resource) (report.Status, er
 // change brings one resource, which is not as configured, to its configuration.
 func (r *Runner) change(ctx context.Context, res *resource, out protocol.StateOutput) (report.Status, error) {
 	defer res.target.Discard()
-	leave, err := r.enterNew(ctx, res)
-	if err != nil {
-		return report.Failed, err
-	}
-	defer leave()
 	if err := r.runActions(ctx, res, out); err != nil {
 		return report.Failed, err
 	}

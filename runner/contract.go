@@ -26,8 +26,9 @@ type Observer interface {
 type Guard interface {
 	Enter(ctx context.Context, resource string, waiting func(string)) (leave func(), err error)
 
-	// EnterThing returns once no other run makes what a key identifies, which may be of another manifest.
-	EnterThing(ctx context.Context, key string, waiting func(string)) (leave func(), err error)
+	// EnterThing returns once no other run makes, takes over or removes what a key identifies, which may be of another
+	// manifest. called is what people call it.
+	EnterThing(ctx context.Context, key, called string, waiting func(string)) (leave func(), err error)
 }
 
 // Confirmer asks a person. It is called from one goroutine at a time. Its error is failure.ErrQuit where

@@ -99,11 +99,12 @@ type removal struct {
 	toDestroy []*resource // in the order of removal; those that are only observed, too
 	resources []*resource // those, and the ones whose states they need, in graph order
 	removing  map[string]bool
-	again     bool                // it is made again; what is only looked at has its turn then
-	some      map[string]bool     // late ones of which instances are removed
-	needs     map[string][]string // whose states a configuration needs
-	needed    map[string]bool     // resources whose state some configuration needs
-	absent    map[string]Absence  // what is known of those that cannot be asked
+	again     bool                 // it is made again; what is only looked at has its turn then
+	some      map[string]bool      // late ones of which instances are removed
+	needs     map[string][]string  // whose states a configuration needs
+	needed    map[string]bool      // resources whose state some configuration needs
+	absent    map[string]Absence   // what is known of those that cannot be asked
+	managed   map[string]*resource // what stays, by what it manages; nil is nothing
 }
 
 // removal finds what is to be removed, and narrows the run down to that and to
@@ -345,7 +346,21 @@ func (d *removal) removeOne(ctx context.Context, res *resource) (report.Status, 
 		return report.Failed, err
 	}
 	defer leave()
+	if res.undeclared != nil && res.of == nil {
+		left, _, err := d.enterThings(ctx, res)
+		if err != nil {
+			return report.Failed, err
+		}
+		defer left()
+	}
 	if err := d.stays(ctx, res); err != nil {
+		return report.Failed, err
+	}
+	stays, err := d.staysAsAnother(ctx, res)
+	if err == nil && stays {
+		err = errors.Join(d.emit(ctx, destroyed(res, report.ResourceForgotten)), report.Skip{Code: report.ReasonOwned})
+	}
+	if err != nil {
 		return report.Failed, err
 	}
 	return d.removeEntered(ctx, res)
@@ -404,6 +419,11 @@ func (d *removal) planOne(ctx context.Context, res *resource, entry *report.Reso
 	if err := d.stays(ctx, res); err != nil {
 		return err
 	}
+	if stays, err := d.staysAsAnother(ctx, res); err != nil {
+		return err
+	} else if stays {
+		return report.Skip{Code: report.ReasonOwned}
+	}
 	event := goneByLog(res)
 	started := d.now()
 	instead, err := d.recordedNow(ctx, res)
@@ -439,7 +459,7 @@ func (d *removal) planOne(ctx context.Context, res *resource, entry *report.Reso
 // skipReason is why nothing is done with a resource, nil when something is.
 func (d *removal) skipReason(res *resource) error {
 	switch {
-	case res.orphan && failure.Reason(res.failure) == report.ReasonNotRemovable:
+	case (res.orphan || res.deposed != "") && failure.Reason(res.failure) == report.ReasonNotRemovable:
 		return report.Skip{Code: report.ReasonNotRemovable, Resource: res.undeclared.Reference()}
 	case res.failure != nil: // it could not be initialized, or nobody knows what it stands for
 		return res.failure

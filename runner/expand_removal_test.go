@@ -399,7 +399,7 @@ type refusing struct{ err error }
 
 func (r refusing) Enter(context.Context, string, func(string)) (func(), error) { return nil, r.err }
 
-func (r refusing) EnterThing(context.Context, string, func(string)) (func(), error) {
+func (r refusing) EnterThing(context.Context, string, string, func(string)) (func(), error) {
 	return nil, r.err
 }
 

@@ -44,6 +44,9 @@ type Owners interface {
 	// Ours returns what runs of this manifest made that is of the key.
 	Ours(ctx context.Context, key string) ([]*report.Owned, error)
 
+	// Still reports whether something is just what it was, and of whom it was: a manifest, or this one where by is nil.
+	Still(ctx context.Context, u report.Undeclared, by *report.OwnedBy) (bool, error)
+
 	// Update has the answers be as of now, and not of when the past of the resource was asked for.
 	Update(ctx context.Context) error
 
@@ -393,50 +396,17 @@ func (r *Runner) takeOfKey(ctx context.Context, res *resource) error {
 			return r.ownedElsewhere(res, other)
 		case other == nil || other.Claimed || res.took != nil || !res.identity.Covers(other.Identity):
 			continue // no run made it, or it is more than this
+		case res.past.Made != nil && r.sameThing(res, res.past.Made):
+			if res.past.Made.Identity.Shares(other.Identity) {
+				continue // it is of both, and stays this one's
+			}
+			return r.twoPasts(res, other)
 		}
 		if err := r.takeOver(ctx, res, other); err != nil {
 			return err
 		}
 	}
 	return nil
-}
-
-// enterNew waits until no other run makes what a resource is to be, which no run of this manifest made, and finds out
-// whether one of another manifest made it meanwhile.
-func (r *Runner) enterNew(ctx context.Context, res *resource) (leave func(), err error) {
-	var entered []func()
-	leave = func() {
-		for _, leave := range slices.Backward(entered) {
-			leave()
-		}
-	}
-	if r.caller.Guard == nil || r.caller.Owners == nil || res.undeclared != nil || res.past.Made != nil || res.took != nil {
-		return leave, nil
-	}
-	defer func() {
-		if err != nil {
-			leave()
-		}
-	}()
-	entering, cancel := r.containers.Stop.Context(ctx)
-	defer cancel()
-	for _, key := range slices.Compact(slices.Sorted(slices.Values(res.identity.Keys()))) { // all runs enter them in this order
-		left, err := r.caller.Guard.EnterThing(entering, key, func(text string) { r.notify(report.Waiting, res.Name, "", text) })
-		if err != nil {
-			return nil, r.containers.Stop.Interrupted(ctx, fmt.Errorf("waiting for its turn: %w", err))
-		}
-		entered = append(entered, left)
-	}
-	if len(entered) == 0 {
-		return leave, nil
-	}
-	if err = r.caller.Owners.Update(ctx); err == nil {
-		err = r.takeOfKey(ctx, res)
-	}
-	if err == nil && res.took != nil {
-		err = fmt.Errorf("%s made it while this run was at work, and no longer declares it: apply again, to take it over", res.took.By)
-	}
-	return leave, err
 }
 
 // takeOver has a resource be what another manifest had.
@@ -479,6 +449,18 @@ func (r *Runner) ownedElsewhere(res *resource, other *report.Owned) error {
 		Position: res.Position, Path: "resources." + res.Name,
 		Message: fmt.Sprintf("%s manages the same thing, as its resource %s (run %s); each would undo what the other does. To have it here, write moved: [{from: %q, to: %q}]; or remove it from %[1]s, then apply or adopt it here; or run \"deployster state forget %[2]s --manifest %[6]s\"",
 			other.By, other.Name, other.Run, reference, res.Name, strings.Join(other.By.Files, " --manifest ")),
+	}}})
+}
+
+// twoPasts refuses to take over what another manifest made for a resource that manages something already: it would
+// lose what is known of that.
+func (r *Runner) twoPasts(res *resource, other *report.Owned) error {
+	u := other.Undeclared
+	u.Owner = &other.By
+	return failure.Because(report.ReasonOwned, &manifest.Error{Problems: []manifest.Problem{{
+		Position: res.Position, Path: "resources." + res.Name,
+		Message: fmt.Sprintf("it manages what run %s made, and now also what run %s of %s made as %s, which that no longer declares; a resource takes over only if it manages nothing yet. Run \"deployster destroy --orphans --target %s\", or \"deployster state forget %s\", or declare that as another resource",
+			res.past.Made.Run, other.Run, other.By, other.Name, u.Target(), u.Reference()),
 	}}})
 }
 
@@ -560,8 +542,9 @@ func (res *resource) apart() string {
 	return "before-" + hashed(res.deposed)[:8]
 }
 
-// addPrevious adds the removal of a thing that a resource replaces. found says that this walk found it.
-func (r *Runner) addPrevious(u report.Undeclared, found bool) {
+// addPrevious adds the removal of a thing that a resource replaces. found says that this walk found it, and of that
+// another manifest has it; nil is this one.
+func (r *Runner) addPrevious(u report.Undeclared, found bool, of *report.Owned) {
 	res := r.previous(u)
 	if r.byNode[res.node()] != nil {
 		return // it was left by an earlier run
@@ -571,7 +554,7 @@ func (r *Runner) addPrevious(u report.Undeclared, found bool) {
 			res.times++
 		}
 	}
-	res.gone, res.kept = found, res.times<<12 // attempts of what is kept of others of the name come before
+	res.took, res.gone, res.kept = of, found, res.times<<12 // attempts of what is kept of others of the name come before
 	r.add(res)
 	r.orphans = append(r.orphans, res)
 }
@@ -614,7 +597,7 @@ func (d *removal) stays(ctx context.Context, res *resource) error {
 func (r *Runner) addReplaced() {
 	for _, res := range each(r.declared()) {
 		if res.deposes != nil {
-			r.addPrevious(*res.deposes, true)
+			r.addPrevious(*res.deposes, true, res.deposesOf)
 		}
 	}
 }
@@ -632,7 +615,7 @@ func (r *Runner) removePrevious(ctx context.Context, res *resource) error {
 	if old.took = res.deposesOf; r.mayStay(res, old) {
 		return nil // it is found out at the end
 	}
-	if ours, err := r.isOurs(ctx, old); err != nil || ours {
+	if stays, err := r.held(ctx, old); err != nil || stays {
 		return err
 	}
 	if _, err := r.pruning().removeEntered(ctx, old); err != nil {
@@ -654,21 +637,68 @@ func (r *Runner) mayStay(now, old *resource) bool {
 	})
 }
 
-// isOurs reports whether what a resource was before is another resource of the manifest, also one that the run has
-// nothing to do with.
-func (r *Runner) isOurs(ctx context.Context, old *resource) (bool, error) {
-	return r.everyThing(old, func(forms []string) (bool, error) { return r.ours(ctx, old, forms) })
-}
-
-// ours reports whether another resource of the manifest is the thing of some keys.
-func (r *Runner) ours(ctx context.Context, old *resource, forms []string) (bool, error) {
-	for _, key := range forms {
-		ours, err := r.caller.Owners.Ours(ctx, key)
-		if err != nil || slices.ContainsFunc(ours, func(other *report.Owned) bool { return !other.Deposed && other.Name != old.Name }) {
-			return err == nil, err
+// held reports whether others have all things of something that is to be removed: another manifest that declares them
+// or, of what a resource was before, another resource of the manifest, also one that the run has nothing to do with. It
+// fails if others have only some: the type removes all.
+func (r *Runner) held(ctx context.Context, old *resource) (bool, error) {
+	if r.caller.Owners == nil {
+		return false, nil
+	}
+	things := r.formsOf(old)
+	all, by := len(things) > 0, ""
+	find := func(forms []string) error {
+		other, err := r.theirs(ctx, forms)
+		if err != nil {
+			return err
+		}
+		if other != nil {
+			by = other.By.String() + ", as its resource " + other.Name
+			return nil
+		}
+		ours := ""
+		if old.deposed != "" || len(things) > 1 {
+			ours, err = r.ours(ctx, old, forms)
+		}
+		if ours != "" {
+			by = "resource " + ours
+		} else {
+			all = false
+		}
+		return err
+	}
+	for _, forms := range things {
+		if err := find(forms); err != nil {
+			return false, err
 		}
 	}
-	return false, nil
+	rest := all
+	for _, key := range old.undeclared.Identity.Lost {
+		if err := find([]string{key}); err != nil {
+			return false, err
+		}
+	}
+	if rest || by == "" {
+		return rest, nil
+	}
+	return false, failure.Because(report.ReasonOwned, fmt.Errorf(
+		"run %s made several things as %s, and one of them is by now of %s: to remove the others would remove that, too. Remove them by hand, then \"deployster state forget %s\"",
+		old.undeclared.Run, old.Name, by, old.undeclared.Reference()))
+}
+
+// ours returns another resource of the manifest that is the thing of some keys; "" is none.
+func (r *Runner) ours(ctx context.Context, old *resource, forms []string) (string, error) {
+	for _, key := range forms {
+		ours, err := r.caller.Owners.Ours(ctx, key)
+		if err != nil {
+			return "", err
+		}
+		for _, other := range ours {
+			if !other.Deposed && other.Name != old.Name && (old.deposed != "" || r.find(other.Name) != nil) {
+				return other.Name, nil
+			}
+		}
+	}
+	return "", nil
 }
 
 // theirs returns what another manifest declares that is the thing of some keys; nil is nothing.
@@ -690,20 +720,6 @@ func (r *Runner) formsOf(old *resource) [][]string {
 		forms[0] = slices.Compact(slices.Sorted(slices.Values(slices.Concat(forms[0], now.Known()))))
 	}
 	return forms
-}
-
-// everyThing reports whether something holds of each thing that was made, and there is any.
-func (r *Runner) everyThing(old *resource, holds func(forms []string) (bool, error)) (bool, error) {
-	if r.caller.Owners == nil {
-		return false, nil
-	}
-	things := r.formsOf(old)
-	for _, forms := range things {
-		if does, err := holds(forms); err != nil || !does {
-			return false, err
-		}
-	}
-	return len(things) > 0, nil
 }
 
 // observeAgain removes what a resource was before, where that goes first, and looks at the resource again.

@@ -17,6 +17,7 @@ import (
 // made, so that nothing has to be asked for its state.
 func (r *Runner) pruning() *removal {
 	d := r.newRemoval()
+	d.managed = r.managed()
 	for _, res := range r.orphans {
 		d.removing[res.node()] = true
 		d.toDestroy = append(d.toDestroy, res)
@@ -30,47 +31,27 @@ func (r *Runner) prune(ctx context.Context, applied error) error {
 	if applied != nil && r.closing == nil {
 		r.closing = &report.Skip{Code: report.ReasonRunFailed, Resource: firstFailed(each(r.declared()))}
 	}
-	d, managed := r.pruning(), r.managed()
-	return r.visitEach(ctx, d.walk, func(ctx context.Context, res *resource) (report.Status, error) {
-		stays, err := r.staysAsAnother(ctx, res, managed)
-		if err == nil && stays {
-			err = errors.Join(r.emit(ctx, destroyed(res, report.ResourceForgotten)), report.Skip{Code: report.ReasonOwned})
-		}
-		if err != nil {
-			return report.Failed, err
-		}
-		return d.removeOne(ctx, res)
-	})
+	d := r.pruning()
+	return r.visitEach(ctx, d.walk, d.removeOne)
 }
 
-// staysAsAnother reports whether something is not to be removed, since it is by now what another resource or
+// staysAsAnother reports whether something undeclared is not to be removed, since it is by now what another resource or
 // another manifest declares. It fails where it is not to be removed at all.
-func (r *Runner) staysAsAnother(ctx context.Context, res *resource, managed map[string]*resource) (bool, error) {
-	if res.deposed != "" && failure.Reason(res.failure) == report.ReasonNotRemovable {
-		return false, report.Skip{Code: report.ReasonNotRemovable, Resource: res.Name}
-	}
-	if res.failure != nil {
-		return false, res.failure
-	}
-	if err := r.elsewhere(res); err != nil {
-		return false, err
-	}
-	if res.deposed != "" {
-		key := res.undeclared.Identity.Key
-		if ours, err := r.isOurs(ctx, res); err != nil || ours || key != "" && managed[r.known(res)] != nil {
-			return err == nil, err
-		}
-	}
-	if theirs, err := r.everyThing(res, func(forms []string) (bool, error) {
-		other, err := r.theirs(ctx, forms)
-		return other != nil, err
-	}); err != nil || theirs {
-		return err == nil, err
-	}
-	if res.deposed != "" {
+func (d *removal) staysAsAnother(ctx context.Context, res *resource) (bool, error) {
+	if res.undeclared == nil || res.of != nil {
 		return false, nil
 	}
-	return false, r.stillDeclared(res, managed)
+	if err := d.elsewhere(res); err != nil {
+		return false, err
+	}
+	if res.deposed != "" && res.undeclared.Identity.Key != "" && d.managed[d.known(res)] != nil {
+		return true, nil
+	}
+	stays, err := d.held(ctx, res)
+	if err != nil || stays || res.deposed != "" {
+		return stays, err
+	}
+	return false, d.stillDeclared(res, d.managed)
 }
 
 func firstFailed(resources []*resource) string {
@@ -126,7 +107,7 @@ func (r *Runner) stillDeclared(res *resource, managed map[string]*resource) erro
 
 // planPrune plans the removal of what is no longer declared.
 func (r *Runner) planPrune(ctx context.Context, failures *failure.Several) {
-	d, managed := r.pruning(), r.managed()
+	d := r.pruning()
 	g := graph.New[string]()
 	for _, res := range d.toDestroy {
 		g.Add(res.node())
@@ -134,14 +115,7 @@ func (r *Runner) planPrune(ctx context.Context, failures *failure.Several) {
 	r.walkAlong(ctx, g, func(res *resource) error {
 		entry := res.planned()
 		err := r.planGuarded(ctx, res, entry, func(ctx context.Context, res *resource, entry *report.ResourcePlan) error {
-			stays, err := r.staysAsAnother(ctx, res, managed)
-			if err == nil && stays {
-				err = report.Skip{Code: report.ReasonOwned}
-			}
-			if err == nil {
-				err = r.fillConfiguration(res, entry)
-			}
-			if err != nil {
+			if err := r.fillConfiguration(res, entry); err != nil {
 				return err
 			}
 			return d.planOne(ctx, res, entry)

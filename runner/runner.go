@@ -177,14 +177,14 @@ func New(spec Spec, containers Containers) *Runner {
 	if spec.Prune {
 		for _, u := range spec.Undeclared {
 			if u.Deposed {
-				r.addPrevious(u, false)
+				r.addPrevious(u, false, nil)
 			} else {
 				r.orphan(orphan(u))
 			}
 		}
 	}
 	for _, u := range spec.Deposed {
-		r.addPrevious(u, false)
+		r.addPrevious(u, false, nil)
 	}
 	named := map[string]int{}
 	for i, u := range spec.Orphans {

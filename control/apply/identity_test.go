@@ -315,7 +315,7 @@ func (w *world) run(t require.TestingT, file string, removing, prune bool, left 
 	w.touched = nil
 	log := &killable{Log: w.log, left: left}
 	fake := &enginetest.Fake{Images: map[string]enginetest.FakeImage{
-		"parts": {Program: w.parts, Entrypoint: []string{"/type"}},
+		"parts": {Program: w.parts, Entrypoint: []string{"/type"}}, "loose": {Program: w.loose, Entrypoint: []string{"/type"}},
 		"thing": {Program: w.thing, Entrypoint: []string{"/type"}}, "disk": {Program: w.disk, Entrypoint: []string{"/type"}},
 	}}
 	info, err := fake.Info(context.Background())

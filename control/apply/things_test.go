@@ -1,12 +1,19 @@
 package apply
 
 import (
+	"context"
+	"encoding/json"
 	"errors"
+	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/deployster-go/deployster/engine/enginetest"
+	"github.com/deployster-go/deployster/protocol"
 )
 
 // write writes a manifest.
@@ -89,4 +96,147 @@ func TestTheIDOfAnEngineIsNotKnownToEachRun(t *testing.T) {
 	clear(w.things)
 	w.apply(t, "b.yaml", yp, "")
 	require.Len(t, w.things, 1)
+}
+
+// A resource that cannot come to be another thing keeps what it is.
+func TestAnOldThingStaysIfTheNewOneIsRefused(t *testing.T) {
+	w := newWorld(t)
+	w.apply(t, "a.yaml", xp, "")
+	w.write(t, "b.yaml", yq)
+	w.asked = func() { require.NoError(t, w.run(t, "b.yaml", false, false, 1<<30)) }
+	w.apply(t, "a.yaml", xq, "b.yaml manages the same thing, as its resource y")
+	require.Equal(t, map[string]int{"thing one/p": 1, "thing one/q": 1}, w.listed(t))
+	require.Len(t, w.things, 2)
+	w.apply(t, "b.yaml", "", "")
+	w.apply(t, "a.yaml", xq, "")
+	require.Equal(t, map[string]bool{"thing one/q": true}, w.things)
+}
+
+// What several runs come to at one time has one manifest: whatever each of them does, the second one waits, and looks
+// again.
+func TestTwoRunsDoNotHaveOneThing(t *testing.T) {
+	const disk = "d: {type: disk}"
+	for name, c := range map[string]struct {
+		first, second, late string // resources of a.yaml and b.yaml, and of a.yaml when both are at work
+		refused             string
+	}{
+		"both find it there":    {xp, yp, xp, "a.yaml manages the same thing, as its resource x"},
+		"both take it over":     {"", yp, xp, "a.yaml manages the same thing, as its resource x"},
+		"one removes it":        {"", yp, "", ""},
+		"both take it by moved": {disk, "moved", "moved", "another run changed or took d of c.yaml while this run was at work: apply again"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			move := func(file, to string) {
+				text := "plugs: {root: {path: one}}\nresources: {" + to + ": {type: disk}}\nmoved: [{from: \"c.yaml#d\", to: " + to + "}]\n"
+				require.NoError(t, os.WriteFile(filepath.Join(w.dir, file), []byte(text), 0o600))
+			}
+			switch c.second {
+			case "moved":
+				w.apply(t, "c.yaml", disk, "")
+				w.write(t, "c.yaml", "")
+				move("a.yaml", "x")
+				move("b.yaml", "y")
+			default:
+				if c.first == "" {
+					w.apply(t, "c.yaml", "z: {type: thing, config: {path: p}}", "")
+					w.write(t, "c.yaml", "")
+				} else {
+					w.things["thing one/p"] = true
+				}
+				w.write(t, "a.yaml", c.late)
+				w.write(t, "b.yaml", c.second)
+			}
+			other := "a.yaml"
+			if c.late == "" {
+				other = "c.yaml"
+			}
+			w.asked = func() { require.NoError(t, w.run(t, other, false, true, 1<<30)) }
+			err := w.run(t, "b.yaml", false, true, 1<<30)
+			if c.refused != "" {
+				require.ErrorContains(t, err, c.refused)
+			} else {
+				require.Error(t, err)
+				require.NoError(t, w.run(t, "b.yaml", false, true, 1<<30), "it makes it")
+			}
+			require.Len(t, w.things, 1)
+			for thing, times := range w.listed(t) {
+				require.Equal(t, 1, times, thing)
+			}
+		})
+	}
+}
+
+// A resource has one past: it does not take over what another manifest left, if it manages something already.
+func TestAResourceThatManagesSomethingTakesNothingOver(t *testing.T) {
+	w := newWorld(t)
+	w.apply(t, "a.yaml", "x: {type: parts, config: {names: [p]}}", "")
+	w.apply(t, "b.yaml", "y: {type: parts, config: {names: [q]}}", "")
+	w.write(t, "b.yaml", "")
+	mark := w.marks["part p"]
+	w.apply(t, "a.yaml", "x: {type: parts, config: {names: [p, q]}}", `of b.yaml made as y, which that no longer declares; a resource takes over only if it manages nothing yet. Run "deployster destroy --orphans --target b.yaml#y", or "deployster state forget y --manifest b.yaml"`)
+	require.Equal(t, mark, w.marks["part p"])
+	require.Len(t, w.things, 2)
+	w.apply(t, "b.yaml", "", "")
+	w.apply(t, "a.yaml", "x: {type: parts, config: {names: [p, q]}}", "")
+	require.Equal(t, map[string]string{"part p": mark, "part q": mark}, w.marks)
+	w.apply(t, "a.yaml", "", "")
+	require.Empty(t, w.things)
+}
+
+// loose is a type like parts that marks nothing: it removes whatever has one of its names.
+func (w *world) loose(_ context.Context, call enginetest.Call) int {
+	if len(call.Args) == 0 {
+		fmt.Fprint(call.Stdout, `{"removable":true,"state_action":{"args":["state"]}}`)
+		return 0
+	}
+	var in protocol.ActionInput
+	if text, err := io.ReadAll(call.Stdin); err != nil || json.Unmarshal(text, &in) != nil {
+		return 3
+	}
+	out := protocol.StateOutput{Status: protocol.Valid, State: map[string]any{}}
+	for _, name := range in.Config["names"].([]any) {
+		part := "part " + name.(string)
+		out.Identities = append(out.Identities, map[string]any{"part": part})
+		switch call.Args[0] {
+		case "create":
+			w.things[part] = true
+		case "delete":
+			delete(w.things, part)
+		default:
+			if w.things[part] == (in.Ensure == protocol.Absent) {
+				out.Status, out.Actions = protocol.Stale, []protocol.Action{protocol.Do(map[bool]string{true: "delete", false: "create"}[w.things[part]], "")}
+			}
+		}
+	}
+	if call.Args[0] == "state" && json.NewEncoder(call.Stdout).Encode(out) != nil {
+		return 3
+	}
+	return 0
+}
+
+// A type removes all that a resource made. So nothing of it is removed while somebody else has some of it.
+func TestNothingIsRemovedOfWhichOthersHaveSome(t *testing.T) {
+	for name, c := range map[string]struct{ others, refused string }{
+		"another manifest, which found it": {"y: {type: loose, config: {names: [q]}}", "one of them is by now of b.yaml, as its resource y"},
+		"another manifest, which made it":  {"y: {type: loose, config: {names: [q, r]}}", "one of them is by now of b.yaml, as its resource y"},
+		"another resource":                 {"", "one of them is by now of resource z"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			rest := ""
+			w.apply(t, "a.yaml", "x: {type: loose, config: {names: [p, q]}}", "")
+			if w.write(t, "a.yaml", ""); c.others != "" {
+				w.apply(t, "b.yaml", c.others, "")
+			} else {
+				rest = "z: {type: loose, config: {names: [q, r]}}"
+			}
+			w.apply(t, "a.yaml", rest, c.refused)
+			require.True(t, w.things["part p"] && w.things["part q"])
+			require.ErrorContains(t, w.run(t, "a.yaml", false, true, 1<<30), `to remove the others would remove that, too. Remove them by hand, then "deployster state forget x"`)
+			w.apply(t, "b.yaml", "", "")
+			w.apply(t, "a.yaml", "", "")
+			require.Empty(t, w.things)
+		})
+	}
 }

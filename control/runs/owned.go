@@ -220,6 +220,18 @@ func alike(t *Thing, now *report.Made, store *protected.Store) bool {
 	return failed == nil && broken == nil && bytes.Equal(a, b) && slices.EqualFunc(was.Plugs, now.Plugs, func(a, b report.MadePlug) bool { return a.Name == b.Name && a.Path == b.Path })
 }
 
+// Still implements runner.Owners.
+func (o *Owned) Still(ctx context.Context, u report.Undeclared, by *report.OwnedBy) (bool, error) {
+	owner := o.Of
+	if by != nil {
+		owner = ownerOf(*by)
+	}
+	o.history.mu.Lock()
+	defer o.history.mu.Unlock()
+	named, err := o.history.Named(ctx, u.Name)
+	return slices.ContainsFunc(named, func(t *Thing) bool { return t.ID == u.ID && t.Run == u.Run && t.Of(owner) }), err
+}
+
 // Update implements runner.Owners.
 func (o *Owned) Update(ctx context.Context) error {
 	o.history.mu.Lock()

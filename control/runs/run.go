@@ -11,6 +11,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -162,7 +164,9 @@ func forgetLock(log deploylog.Log, run string) {
 // where that cannot be found out.
 func (r *Run) Enter(ctx context.Context, resource string, waiting func(string)) (leave func(), err error) {
 	resource = invoke.Placed(resource, r.o.Place)
-	if leave, err = r.lock(ctx, string(resourceTarget(resource)), waiting); err != nil {
+	if leave, err = r.lock(ctx, string(resourceTarget(resource)), func(err error) {
+		waiting(fmt.Sprintf("waits for another run to finish with it (%v)", err))
+	}); err != nil {
 		return nil, fmt.Errorf("locking resource %s: %w", resource, err)
 	}
 	if err = r.clearResource(ctx, resource, waiting); err == nil {
@@ -176,17 +180,33 @@ func (r *Run) Enter(ctx context.Context, resource string, waiting func(string)) 
 }
 
 // EnterThing implements runner.Guard.
-func (r *Run) EnterThing(ctx context.Context, key string, waiting func(string)) (leave func(), err error) {
-	if leave, err = r.lock(ctx, "thing/"+key, waiting); err != nil {
-		return nil, fmt.Errorf("locking what it is to be: %w", err)
+func (r *Run) EnterThing(ctx context.Context, key, called string, waiting func(string)) (leave func(), err error) {
+	name := "thing/" + key
+	said := func(err error) string { // the name of the lock says nothing to people
+		return strings.ReplaceAll(err.Error(), strconv.Quote(name), "of "+called)
+	}
+	leave, err = r.lock(ctx, name, func(err error) {
+		waiting(fmt.Sprintf("waits for a run that changes, takes over or removes the same thing, %s (%s)", called, said(err)))
+	})
+	if err != nil {
+		return nil, &lockError{"locking " + called + ": " + said(err), err}
 	}
 	return leave, nil
 }
 
-func (r *Run) lock(ctx context.Context, name string, waiting func(string)) (leave func(), err error) {
+// lockError is why a lock could not be had, in words for people.
+type lockError struct {
+	text  string
+	cause error
+}
+
+func (e *lockError) Error() string { return e.text }
+func (e *lockError) Unwrap() error { return e.cause }
+
+func (r *Run) lock(ctx context.Context, name string, waiting func(error)) (leave func(), err error) {
 	leave, err = r.o.Log.TryLock(name)
 	if errors.Is(err, deploylog.ErrLocked) {
-		waiting(fmt.Sprintf("waits for another run to finish with it (%v)", err))
+		waiting(err)
 		leave, err = r.o.Log.Lock(ctx, name)
 	}
 	return leave, err

@@ -361,6 +361,24 @@ func TestOneRunAtATimeWorksOnAResource(t *testing.T) {
 	(<-entered)()
 }
 
+// Who waits for a thing is told which one, and not the name of its lock.
+func TestARunWaitsForAThingThatPeopleKnow(t *testing.T) {
+	s := newSite(t)
+	a, b := s.begin("A"), s.begin("B")
+	defer a.End()
+	defer b.End()
+	key := strings.Repeat("0f", 32)
+	defer must.Get(a.EnterThing(t.Context(), key, "deployster/file conf (path a.conf)", func(string) {}))(t)()
+	ctx, cancel := context.WithCancel(t.Context())
+	said := ""
+	_, err := b.EnterThing(ctx, key, "deployster/file motd (path a.conf)", func(text string) { said = text; cancel() })
+	require.ErrorIs(t, err, context.Canceled)
+	for _, text := range []string{said, err.Error()} {
+		assert.Contains(t, text, "deployster/file motd (path a.conf)")
+		assert.NotContains(t, text, key)
+	}
+}
+
 func TestWaitingForAResourceEndsWithTheContext(t *testing.T) {
 	s := newSite(t)
 	a, b := s.begin("A"), s.begin("B")
