@@ -119,31 +119,34 @@ func (w *world) define(d *definition.Definition) {
 // passedOtherwise returns the stages of a definition that are an approval, while the last that passed them
 // passed no approval, or the other way round. Those that the present definition has as they are stay so.
 func (w *world) passedOtherwise(d *definition.Definition) (names []string) {
-	is := func(d *definition.Definition, name string) (approval, has bool) {
-		if d == nil {
-			return false, false
-		}
-		for _, s := range d.Stages {
-			if s.Name == name {
-				return s.Approval != nil, true
+	approvals := func(d *definition.Definition) map[string]bool {
+		all := map[string]bool{}
+		if d != nil {
+			for _, s := range d.Stages {
+				all[s.Name] = s.Approval != nil
 			}
 		}
-		return false, false
+		return all
 	}
-	for _, s := range d.Stages {
-		var then *definition.Definition
-		passed, approved := false, false
-		for _, e := range w.log {
-			switch {
-			case e.Name == record.PipelineDefined:
-				then = record.Read(e.Data).Definition
-			case e.Target == record.StageTarget("p", s.Name) && e.Name == record.StageFinished:
-				approved, passed = is(then, s.Name)
+	then, passed := map[string]bool{}, map[string]bool{} // whether they were approvals
+	for _, e := range w.log {
+		switch {
+		case e.Name == record.PipelineDefined:
+			then = approvals(record.Read(e.Data).Definition)
+		case e.Name == record.StageFinished:
+			name := strings.TrimPrefix(string(e.Target), string(record.StageTarget("p", "")))
+			delete(passed, name)
+			if approval, has := then[name]; has {
+				passed[name] = approval
 			}
 		}
-		now, has := is(w.state.Definition(), s.Name)
-		if passed && approved != (s.Approval != nil) && (!has || now != (s.Approval != nil)) {
-			names = append(names, s.Name)
+	}
+	present := approvals(w.state.Definition())
+	for name, approval := range approvals(d) {
+		was, has := passed[name]
+		now, stays := present[name]
+		if has && was != approval && (!stays || now != approval) {
+			names = append(names, name)
 		}
 	}
 	return names
