@@ -1,6 +1,7 @@
 package promotion
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -212,9 +213,7 @@ func (s *State) Sighted(stage string, seen Sighting) []deploylog.Event {
 		next := sighted{Sighting: seen}
 		seen.Why = s.definition.Stages[i].Targets.Losing(k.members, next.hosts())
 	}
-	if k != nil {
-		seen = k.suspended(seen)
-	}
+	seen = cmp.Or(k, &sighted{}).suspended(seen)
 	if k != nil && sameSighting(k.Sighting, seen) {
 		return nil
 	}
@@ -256,7 +255,7 @@ func (k *sighted) last(likely int, object string) *known {
 }
 
 // suspended returns a sighting in which suspended objects run what they ran before, if the revision
-// is only declared.
+// is only declared. If nobody has seen them run it, they are not well.
 func (k *sighted) suspended(seen Sighting) Sighting {
 	hosts := slices.Clone(seen.Hosts)
 	kept := false
@@ -264,9 +263,12 @@ func (k *sighted) suspended(seen Sighting) Sighting {
 		if !now.Suspended || !now.Declared || now.Unknown {
 			continue
 		}
-		if before := k.last(i, now.Host); before != nil && before.Revision != now.Revision {
-			hosts[i] = before.suspended(now)
-			kept = true
+		switch before := k.last(i, now.Host); {
+		case before != nil && before.Revision != now.Revision:
+			hosts[i], kept = before.suspended(now), true
+		case !now.Unhealthy && (before == nil || !before.proven):
+			hosts[i].Unhealthy, kept = true, true
+			hosts[i].Why = "it is suspended, and nobody has seen it run " + now.Revision + ", which is declared; resume it"
 		}
 	}
 	if !kept {

@@ -339,6 +339,21 @@ func TestASuspendedObjectKeepsItsRevisionThroughAnUnknownSpell(t *testing.T) {
 	w.sees(host(east, "0"), promotion.HostSighting{Host: west, Why: "it does not exist"})
 	w.sees(host(east, "0"), declared)
 	assert.Equal(t, "1", runs(w), "it was made anew, and there is nothing that it ran before")
+	assert.Equal(t, promotion.Partly, w.state.Report(w.seen, w.now).Stages[1].Health)
+}
+
+// Of an object that was suspended before anybody looked at it, nobody knows whether it ever ran what is declared.
+func TestWhatIsDeclaredInAnObjectThatNobodySawRunningIsNotWell(t *testing.T) {
+	const east = "east/n/Kustomization/a"
+	w := inClusters(t)
+	declared := promotion.HostSighting{Host: east, Revision: "1", Suspended: true, Declared: true}
+	report := func() promotion.ObjectReport { return w.state.Report(w.seen, w.now).Stages[1].Objects[0] }
+	require.Equal(t, 1, w.sees(declared))
+	assert.Equal(t, promotion.ObjectReport{Object: east, Revision: "1", Health: promotion.Partly, Suspended: true, Why: "it is suspended, and nobody has seen it run 1, which is declared; resume it"}, report())
+	assert.Equal(t, 0, w.sees(declared), "as it was")
+	w.sees(host(east, "1"))
+	w.sees(declared)
+	assert.Equal(t, promotion.Whole, report().Health, "it ran it")
 }
 
 // Pods of a paused workload fail as others do: it is as well as those are that it has.
