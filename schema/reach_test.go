@@ -6,9 +6,9 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
+	"github.com/deployster-go/deployster/internal/must"
 	"github.com/deployster-go/deployster/schema"
 )
 
@@ -45,8 +45,7 @@ func TestASchemaTellsWhichPathsItAllows(t *testing.T) {
 			"a[0]": schema.Named, "a[1]": schema.Forbidden,
 		}},
 	} {
-		s, err := schema.CompileConfig(json.RawMessage(tc.schema))
-		require.NoError(t, err)
+		s := must.Get(schema.CompileConfig(json.RawMessage(tc.schema)))(t)
 		for path, want := range tc.paths {
 			assert.Equal(t, want, s.Reach(path), "%s in %s", path, tc.schema)
 		}
@@ -71,8 +70,7 @@ func TestNoAcceptedValueHasWhatIsForbidden(t *testing.T) {
 			rapid.Map(rapid.MapOfN(rapid.SampledFrom([]string{"a", "b", "b.a", "0"}), inner, 0, 3), func(m map[string]any) any { return m }))
 	}
 	rapid.Check(t, func(t *rapid.T) {
-		s, err := schema.CompileConfig(json.RawMessage(rapid.SampledFrom(schemas).Draw(t, "schema")))
-		require.NoError(t, err)
+		s := must.Get(schema.CompileConfig(json.RawMessage(rapid.SampledFrom(schemas).Draw(t, "schema"))))(t)
 		v, ok := value.Draw(t, "value").(map[string]any)
 		if !ok || len(s.Validate(v)) > 0 {
 			return

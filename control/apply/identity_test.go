@@ -24,6 +24,7 @@ import (
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/engine"
 	"github.com/deployster-go/deployster/engine/enginetest"
+	"github.com/deployster-go/deployster/internal/must"
 	"github.com/deployster-go/deployster/manifest"
 	"github.com/deployster-go/deployster/protocol"
 	"github.com/deployster-go/deployster/runner"
@@ -146,10 +147,8 @@ func TestIdentitiesThatAreSecret(t *testing.T) {
 		text := "variables: {pin: {type: string, writeOnly: true, default: \"" + pin + "\"}}\nplugs: {root: {path: one}}\nresources: {x: {type: thing, config: {path: \"{{ pin }}\"}}}\n"
 		require.NoError(t, os.WriteFile(filepath.Join(w.dir, "a.yaml"), []byte(text), 0o600))
 		require.NoError(t, w.run(t, "a.yaml", false, false, 1<<30))
-		h, err := runs.ReadHistory(context.Background(), w.log, nil)
-		require.NoError(t, err)
-		all, err := h.All(t.Context())
-		require.NoError(t, err)
+		h := must.Get(runs.ReadHistory(context.Background(), w.log, nil))(t)
+		all := must.Get(h.All(t.Context()))(t)
 		require.Len(t, all, 1)
 		return all[0], fmt.Sprint(w.touched)
 	}
@@ -318,11 +317,9 @@ func (w *world) run(t require.TestingT, file string, removing, prune bool, left 
 		"parts": {Program: w.parts, Entrypoint: []string{"/type"}}, "loose": {Program: w.loose, Entrypoint: []string{"/type"}},
 		"thing": {Program: w.thing, Entrypoint: []string{"/type"}}, "disk": {Program: w.disk, Entrypoint: []string{"/type"}},
 	}}
-	info, err := fake.Info(context.Background())
-	require.NoError(t, err)
+	info := must.Get(fake.Info(context.Background()))(t)
 	c := &work.Config{Inputs: work.Inputs{Workspace: w.dir, Now: time.Now, Hide: func(any) {}}, Log: log, Texts: w.texts, Parallelism: 1, Pull: engine.PullMissing, Notice: func(string) {}}
-	text, err := os.ReadFile(filepath.Join(w.dir, file))
-	require.NoError(t, err)
+	text := must.Get(os.ReadFile(filepath.Join(w.dir, file)))(t)
 	in, err := c.Load([]manifest.Source{{Name: filepath.Join(w.dir, file), Data: text}}, work.LoadOptions{Removing: removing})
 	require.NoError(t, err, "%s", text)
 	on := &work.Connection{Engine: fake, Info: info, Images: fake}
@@ -352,18 +349,15 @@ func (e elsewhere) Open(context.Context, runs.EngineUsed) (runs.Containers, func
 
 // listed is what runs are known to have made: of what a type says what it is, what identifies it.
 func (w *world) listed(t require.TestingT) (all map[string]int) {
-	h, err := runs.ReadHistory(context.Background(), w.log, nil)
-	require.NoError(t, err)
+	h := must.Get(runs.ReadHistory(context.Background(), w.log, nil))(t)
 	all = map[string]int{}
-	things, err := h.All(context.Background())
-	require.NoError(t, err)
+	things := must.Get(h.All(context.Background()))(t)
 	for _, thing := range things {
 		if thing.Type == "thing" {
 			all[fmt.Sprintf("thing %s/%s", filepath.Base(thing.Identity.Parts["plug root"]), thing.Identity.Parts["path"])]++
 			continue
 		}
-		past, err := runs.Memory{Log: w.log}.PastOf(context.Background(), thing.Name, thing.ID, true)
-		require.NoError(t, err)
+		past := must.Get(runs.Memory{Log: w.log}.PastOf(context.Background(), thing.Name, thing.ID, true))(t)
 		id, _ := past.Kept["id"].(string)
 		all[id]++
 	}

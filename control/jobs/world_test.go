@@ -214,8 +214,7 @@ func (w *world) left() []string {
 func (w *world) clean() {
 	w.jobs.Close()
 	assert.Empty(w, w.left())
-	containers, err := w.engine.Containers(context.WithoutCancel(context.Background()), map[string]string{"deployster.log": w.options.Log})
-	require.NoError(w, err)
+	containers := must.Get(w.engine.Containers(context.WithoutCancel(context.Background()), map[string]string{"deployster.log": w.options.Log}))(w)
 	assert.Empty(w, containers, "containers are left behind")
 }
 
@@ -332,10 +331,8 @@ func (w *world) begin(at place, t build.Task) (kill func()) {
 
 func jobImage(tb testing.TB) []byte {
 	program := enginetest.Binary(tb, "github.com/deployster-go/deployster/control/jobs/internal/script/job", runtime.GOARCH)
-	built, err := enginetest.BuildImage(enginetest.ImageSpec{Binary: program, Path: "/job", Entrypoint: []string{"/job"}})
-	require.NoError(tb, err)
-	tar, err := enginetest.ImageTar(image, built)
-	require.NoError(tb, err)
+	built := must.Get(enginetest.BuildImage(enginetest.ImageSpec{Binary: program, Path: "/job", Entrypoint: []string{"/job"}}))(tb)
+	tar := must.Get(enginetest.ImageTar(image, built))(tb)
 	return tar
 }
 

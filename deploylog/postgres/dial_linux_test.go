@@ -8,16 +8,15 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
+
+	"github.com/deployster-go/deployster/internal/must"
 )
 
 func TestConnectionsEndWhenTheServerIsGoneWithoutAWord(t *testing.T) {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
+	listener := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	defer listener.Close()
-	where, err := parse("postgres://" + listener.Addr().String() + "/log")
-	require.NoError(t, err)
-	conn, err := where.config.DialFunc(t.Context(), "tcp", listener.Addr().String())
-	require.NoError(t, err)
+	where := must.Get(parse("postgres://" + listener.Addr().String() + "/log"))(t)
+	conn := must.Get(where.config.DialFunc(t.Context(), "tcp", listener.Addr().String()))(t)
 	defer conn.Close()
 	socket, err := conn.(syscall.Conn).SyscallConn()
 	require.NoError(t, err)

@@ -284,8 +284,7 @@ func sql(t *testing.T, schema, text string, args ...any) {
 	a.Lock()
 	defer a.Unlock()
 	if a.Conn == nil {
-		c, err := pgx.Connect(context.Background(), strings.Replace(server.URL(""), "schema=", "default_query_exec_mode=simple_protocol", 1))
-		require.NoError(t, err)
+		c := must.Get(pgx.Connect(context.Background(), strings.Replace(server.URL(""), "schema=", "default_query_exec_mode=simple_protocol", 1)))(t)
 		a.Conn = c
 	}
 	defer does(t, a.Conn, "DISCARD ALL")

@@ -100,8 +100,7 @@ func TestOldIndexesArePruned(t *testing.T) {
 			before = time.Now().Add(time.Hour)
 		}
 		for _, dry := range []bool{true, false} {
-			pruned, err := Prune(dir, before, dry)
-			require.NoError(t, err)
+			pruned := must.Get(Prune(dir, before, dry))(t)
 			assert.Equal(t, old, pruned.Count > 0, "%+v", pruned)
 		}
 	}

@@ -286,8 +286,7 @@ func TestOnlyTheFileIsDamaged(t *testing.T) {
 
 // connectAndCount opens a file as a log is opened, and reads from it.
 func connectAndCount(t *testing.T, path string) (n int, err error) {
-	db, err := connect(path, "rw", settings{})
-	require.NoError(t, err)
+	db := must.Get(connect(path, "rw", settings{}))(t)
 	defer db.Close()
 	return n, db.QueryRowContext(t.Context(), "SELECT count(*) FROM sqlite_schema").Scan(&n)
 }

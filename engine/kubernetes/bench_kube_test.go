@@ -17,6 +17,7 @@ import (
 
 	"github.com/deployster-go/deployster/engine"
 	"github.com/deployster-go/deployster/engine/kubernetes/kubetest"
+	"github.com/deployster-go/deployster/internal/must"
 )
 
 func median(times []time.Duration) time.Duration {
@@ -81,8 +82,7 @@ func BenchmarkOneShotAgainstPlainAttach(b *testing.B) {
 
 // plainly runs a Pod without the shim.
 func (f *fixture) plainly(b *testing.B, input string, args ...string) (code int32, output string) {
-	image, err := f.held(b.Context(), f.ref)
-	require.NoError(b, err)
+	image := must.Get(f.held(b.Context(), f.ref))(b)
 	security, _, err := identity(Restricted, "", image.config)
 	require.NoError(b, err)
 	no := false
@@ -98,14 +98,11 @@ func (f *fixture) plainly(b *testing.B, input string, args ...string) (code int3
 	}}
 	made, err := f.api.create(b.Context(), pod)
 	require.NoError(b, err)
-	_, err = f.follow(b.Context(), made.Name, started)
-	require.NoError(b, err)
-	executor, err := f.api.attach(made.Name, mainContainer)
-	require.NoError(b, err)
+	require.NoError(b, must.Fail(f.follow(b.Context(), made.Name, started)))
+	executor := must.Get(f.api.attach(made.Name, mainContainer))(b)
 	var got bytes.Buffer
 	require.NoError(b, executor.StreamWithContext(b.Context(), remotecommand.StreamOptions{Stdin: strings.NewReader(input), Stdout: &got, Stderr: io.Discard}))
-	ended, err := f.follow(b.Context(), made.Name, over)
-	require.NoError(b, err)
+	ended := must.Get(f.follow(b.Context(), made.Name, over))(b)
 	require.NoError(b, f.remove(b.Context(), made.Name, 0))
 	return terminated(ended).ExitCode, got.String()
 }

@@ -123,8 +123,7 @@ func (a *answers) engine(t *testing.T) *Engine {
 	text := fmt.Sprintf(`{"apiVersion": "v1", "kind": "Config", "current-context": "c", "clusters": [{"name": "c", "cluster": {"server": %q}}],
 		"users": [{"name": "u", "user": {"token": "x"}}], "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u", "namespace": "apps"}}]}`, server.URL)
 	require.NoError(t, os.WriteFile(file, []byte(text), 0o600))
-	e, err := Open(t.Context(), Options{Kubeconfig: file, Repository: "registry.example/deployster", Logger: slog.New(slog.DiscardHandler)})
-	require.NoError(t, err)
+	e := must.Get(Open(t.Context(), Options{Kubeconfig: file, Repository: "registry.example/deployster", Logger: slog.New(slog.DiscardHandler)}))(t)
 	t.Cleanup(func() { _ = e.Close() })
 	return e
 }
@@ -252,8 +251,7 @@ func TestOnlyPodsOfRunsAreRemoved(t *testing.T) {
 // Whoever watches over a Pod may die.
 func TestNoPodRunsForEver(t *testing.T) {
 	for timeout, want := range map[time.Duration]int64{0: 3600, 90 * time.Second: 690, 48 * time.Hour: 48*3600 + 600} {
-		p, err := newPlan(engine.Spec{Timeout: timeout, Args: []string{"x"}}, resolved{pinned: "r/x"}, "r/shim", time.Minute, time.Hour)
-		require.NoError(t, err)
+		p := must.Get(newPlan(engine.Spec{Timeout: timeout, Args: []string{"x"}}, resolved{pinned: "r/x"}, "r/shim", time.Minute, time.Hour))(t)
 		pod, err := p.pod(Options{PodSecurity: Restricted})
 		assert.True(t, err == nil && pod.Spec.ActiveDeadlineSeconds != nil &&
 			*pod.Spec.ActiveDeadlineSeconds == want, "with a time limit of %s: %v, %v", timeout, pod, err)

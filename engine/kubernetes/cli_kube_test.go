@@ -27,6 +27,7 @@ import (
 	"github.com/deployster-go/deployster/engine"
 	"github.com/deployster-go/deployster/engine/enginetest"
 	"github.com/deployster-go/deployster/engine/kubernetes/kubetest"
+	"github.com/deployster-go/deployster/internal/must"
 )
 
 // deployster runs the program in a workspace, with the options of the engine, and returns what it says.
@@ -101,10 +102,8 @@ func TestTypesReadCopiesOfTheWorkspace(t *testing.T) {
 		t.Run(string(level), func(t *testing.T) {
 			t.Parallel()
 			f := newFixture(t, level)
-			image, err := enginetest.BuildImage(enginetest.ImageSpec{Binary: program, Path: "/publish", Entrypoint: []string{"/publish"}, User: user})
-			require.NoError(t, err)
-			ref, err := name.NewTag(f.cluster.Registry+"/test/publish:"+string(level), name.Insecure)
-			require.NoError(t, err)
+			image := must.Get(enginetest.BuildImage(enginetest.ImageSpec{Binary: program, Path: "/publish", Entrypoint: []string{"/publish"}, User: user}))(t)
+			ref := must.Get(name.NewTag(f.cluster.Registry+"/test/publish:"+string(level), name.Insecure))(t)
 			require.NoError(t, remote.Write(ref, image))
 			source, directory := f.volume(t)
 			workspace := t.TempDir()
@@ -200,10 +199,8 @@ func TestAPodKnowsItsOwnCluster(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, Restricted)
 	f.options.Program = f.cluster.Program()
-	program, err := f.shimImage(t.Context())
-	require.NoError(t, err)
-	image, err := f.held(t.Context(), f.ref)
-	require.NoError(t, err)
+	program := must.Get(f.shimImage(t.Context()))(t)
+	image := must.Get(f.held(t.Context(), f.ref))(t)
 	image.pinned, image.config = program, v1.Config{Entrypoint: []string{shimPath}}
 	f.remember("deployster", image)
 	in := "/api/v1/namespaces/" + f.options.Namespace
@@ -212,8 +209,7 @@ func TestAPodKnowsItsOwnCluster(t *testing.T) {
 	dir := t.TempDir()
 	inventory := "hosts: [{name: here, engine: kubernetes, kubernetes: {in_cluster: true, types_image: " + f.cluster.Registry + "/test/inside}}]\n"
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "inventory.yaml"), []byte(inventory), 0o600))
-	server, err := url.Parse(f.cluster.Server)
-	require.NoError(t, err)
+	server := must.Get(url.Parse(f.cluster.Server))(t)
 	check := func(account string) (exit engine.Exit, said string) {
 		t.Helper()
 		f.options.ServiceAccount = account

@@ -27,6 +27,7 @@ import (
 	"github.com/deployster-go/deployster/engine"
 	"github.com/deployster-go/deployster/engine/enginetest"
 	"github.com/deployster-go/deployster/engine/kubernetes/kubetest"
+	"github.com/deployster-go/deployster/internal/must"
 )
 
 func TestKubernetesPassesTheSuite(t *testing.T) {
@@ -122,8 +123,7 @@ func newFixture(t testing.TB, level PodSecurity) *fixture {
 
 // caller is a process of this test binary that carries an order of the suite out.
 func (f *fixture) caller(t *testing.T, order string) *exec.Cmd {
-	self, err := os.Executable()
-	require.NoError(t, err)
+	self := must.Get(os.Executable())(t)
 	command := exec.CommandContext(t.Context(), self, append(f.words, order)...)
 	command.Env = append(os.Environ(), actAs+"=die")
 	return command
@@ -131,16 +131,11 @@ func (f *fixture) caller(t *testing.T, order string) *exec.Cmd {
 
 // make makes a Pod with which nobody speaks yet.
 func (f *fixture) make(t *testing.T, labels map[string]string) *run {
-	image, err := f.held(t.Context(), f.ref)
-	require.NoError(t, err)
-	shim, err := f.shimImage(t.Context())
-	require.NoError(t, err)
-	p, err := newPlan(engine.Spec{Image: f.ref, Args: []string{"read-exit", "7"}, Labels: labels}, image, shim, f.idle, f.life)
-	require.NoError(t, err)
-	pod, err := p.pod(f.options)
-	require.NoError(t, err)
-	created, err := f.create(t.Context(), pod)
-	require.NoError(t, err)
+	image := must.Get(f.held(t.Context(), f.ref))(t)
+	shim := must.Get(f.shimImage(t.Context()))(t)
+	p := must.Get(newPlan(engine.Spec{Image: f.ref, Args: []string{"read-exit", "7"}, Labels: labels}, image, shim, f.idle, f.life))(t)
+	pod := must.Get(p.pod(f.options))(t)
+	created := must.Get(f.create(t.Context(), pod))(t)
 	return newRun(f.Engine, p, created.Name, engine.IO{}, func(error) {})
 }
 
@@ -260,8 +255,7 @@ func TestAnImageThatTheClusterCannotPullIsNamed(t *testing.T) {
 func TestTheRoleOfTheDocumentationIsEnoughAndNothingLessIs(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, Restricted)
-	e, err := Open(t.Context(), f.limited(t))
-	require.NoError(t, err)
+	e := must.Get(Open(t.Context(), f.limited(t)))(t)
 	defer func() { _ = e.Close() }()
 	if _, err := e.Image(t.Context(), f.ref, engine.PullNever, nil); err != nil {
 		t.Fatal(err)
@@ -275,8 +269,7 @@ func TestTheRoleOfTheDocumentationIsEnoughAndNothingLessIs(t *testing.T) {
 	}
 	checked := func() []Right {
 		t.Helper()
-		found, err := e.Check(t.Context())
-		require.NoError(t, err)
+		found := must.Get(e.Check(t.Context()))(t)
 		return found.Missing
 	}
 	if missing := checked(); !slices.Equal(missing, Rights()) {
@@ -321,8 +314,7 @@ func TestOnePodServesManyRequests(t *testing.T) {
 	f := newFixture(t, Restricted)
 	served := newEcho(100)
 	begun := time.Now()
-	exit, err := f.Run(t.Context(), engine.Spec{Image: f.ref, Args: []string{"cat"}}, engine.IO{Stdin: served, Stdout: served})
-	require.NoError(t, err)
+	exit := must.Get(f.Run(t.Context(), engine.Spec{Image: f.ref, Args: []string{"cat"}}, engine.IO{Stdin: served, Stdout: served}))(t)
 	whole := time.Since(begun)
 	require.True(t, exit.Code == 0 && len(served.took) == 100, "%v after %d answers", exit, len(served.took))
 	slices.Sort(served.took)
@@ -449,8 +441,7 @@ func (f *fixture) bound(t *testing.T, name string, hard map[string]string) {
 // checked waits until a check says something; "" is that all is well.
 func (f *fixture) checked(t *testing.T, wanted string) {
 	kubetest.Until(t, "a check that says: "+wanted, func() (string, bool) {
-		found, err := f.Check(t.Context())
-		require.NoError(t, err)
+		found := must.Get(f.Check(t.Context()))(t)
 		if err := found.Err(); err != nil {
 			return err.Error(), wanted != "" && strings.Contains(err.Error(), wanted)
 		}

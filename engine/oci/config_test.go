@@ -9,7 +9,6 @@ import (
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/opencontainers/runtime-spec/specs-go"
 	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
 
 	"github.com/deployster-go/deployster/engine"
 	"github.com/deployster-go/deployster/internal/must"
@@ -131,8 +130,7 @@ func TestConfigurationIsRefused(t *testing.T) {
 }
 
 func TestEveryContainerIsConfined(t *testing.T) {
-	config, err := configure(someID, engine.Spec{Args: []string{"x"}}, v1.Config{}, host{bounded: true, seccomp: &specs.LinuxSeccomp{}})
-	require.NoError(t, err)
+	config := must.Get(configure(someID, engine.Spec{Args: []string{"x"}}, v1.Config{}, host{bounded: true, seccomp: &specs.LinuxSeccomp{}}))(t)
 	assert.True(t, config.Process.NoNewPrivileges && config.Linux.Seccomp != nil &&
 		config.Linux.CgroupsPath == "/deployster-"+someID, "%+v %+v", config.Process, config.Linux)
 	assert.True(t, slices.Equal(config.Linux.Resources.Devices, []specs.LinuxDeviceCgroup{{Access: "rwm"}}),

@@ -113,8 +113,7 @@ func (s *site) proceed(name string) {
 }
 
 func (s *site) addKey(name, id string, key ed25519.PrivateKey, stages ...string) {
-	_, err := s.all().AddKey(s.Context(), name, machine.AddKey{Key: id, Public: public(key), Stages: stages, ID: s.id(), By: "ann"})
-	require.NoError(s, err)
+	require.NoError(s, must.Fail(s.all().AddKey(s.Context(), name, machine.AddKey{Key: id, Public: public(key), Stages: stages, ID: s.id(), By: "ann"})))
 }
 
 // carries is the hash of what a revision carries that waits.
@@ -165,8 +164,7 @@ func (s *site) send(f *forged) (status int, answer string) {
 	target, err := url.Parse(f.to.URL + approval.Path(f.name, f.stage))
 	require.NoError(s, err)
 	signed := approval.Request{Method: f.method, URL: target, Body: f.sentBody}
-	f.header, err = approval.Sign(signed, f.key, f.keyID, f.nonce, f.created, f.life)
-	require.NoError(s, err)
+	f.header = must.Get(approval.Sign(signed, f.key, f.keyID, f.nonce, f.created, f.life))(s)
 	r := must.Get(http.NewRequestWithContext(s.Context(), f.method, target.String(), bytes.NewReader(f.sentBody)))(s)
 	r.Header = f.header.Clone()
 	if f.resent != nil {

@@ -249,8 +249,7 @@ func (d *daemons) inventory(engines ...int) {
 func (d *daemons) running(i int) (revisions []string) {
 	api := must.Get(client.New(client.WithHost(d.engines[i].Address())))(d)
 	defer func() { _ = api.Close() }()
-	list, err := api.ContainerList(d.Context(), client.ContainerListOptions{Filters: client.Filters{}.Add("label", "environment=logging/prod")})
-	require.NoError(d, err)
+	list := must.Get(api.ContainerList(d.Context(), client.ContainerListOptions{Filters: client.Filters{}.Add("label", "environment=logging/prod")}))(d)
 	for _, c := range list.Items {
 		revisions = append(revisions, c.Labels["revision"])
 	}

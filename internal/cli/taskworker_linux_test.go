@@ -168,8 +168,7 @@ func (w *webs) health(revision int) string { return fmt.Sprintf("health/%d/good"
 func (w *webs) by(_ any, err error) { require.NoError(w, err) }
 
 func (w *webs) containers() []string {
-	list, err := w.docker.ContainerList(w.Context(), client.ContainerListOptions{All: true, Filters: client.Filters{}.Add("name", "Some-Prod")})
-	require.NoError(w, err)
+	list := must.Get(w.docker.ContainerList(w.Context(), client.ContainerListOptions{All: true, Filters: client.Filters{}.Add("name", "Some-Prod")}))(w)
 	var names []string
 	for _, c := range list.Items {
 		names = append(names, c.Names...)

@@ -189,8 +189,7 @@ func run(t *testing.T, args ...string) string {
 	printed := make([]string, 2)
 	for i, to := range []**os.File{&os.Stdout, &os.Stderr} {
 		printed[i] = filepath.Join(t.TempDir(), "printed")
-		*to, err = os.Create(printed[i])
-		require.NoError(t, err)
+		*to = must.Get(os.Create(printed[i]))(t)
 		defer (*to).Close()
 	}
 	text := ""

@@ -259,8 +259,7 @@ func TestAModuleOfARegistry(t *testing.T) {
 
 	// What the cache has needs no registry; what was altered in it is not used.
 	down.Store(true)
-	at, err := c.Directory(t.Context(), s, pin)
-	require.NoError(t, err)
+	at := must.Get(c.Directory(t.Context(), s, pin))(t)
 	wantFile(t, at, "module.yaml", "first")
 	for _, path := range []string{at, filepath.Join(at, "module.yaml")} {
 		require.NoError(t, os.Chmod(path, 0o755))

@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/deployster-go/deployster/deploylog"
+	"github.com/deployster-go/deployster/internal/must"
 )
 
 // slowLog has no events, and says so once it may.
@@ -34,8 +35,7 @@ func (l *slowLog) Read(context.Context, deploylog.Filter) iter.Seq2[deploylog.Ev
 func TestFewTracesAreFoldedAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		log := &slowLog{end: make(chan struct{})}
-		p, err := New(Options{Log: log, Now: time.Now})
-		require.NoError(t, err)
+		p := must.Get(New(Options{Log: log, Now: time.Now}))(t)
 		trace := func(ctx context.Context, asked string) error {
 			_, err := p.trace(httptest.NewRequestWithContext(ctx, http.MethodGet, "/trace"+asked, nil), &known{})
 			return err

@@ -28,6 +28,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/deployster-go/deployster/internal/must"
 	"github.com/deployster-go/deployster/internal/pullrequest"
 	"github.com/deployster-go/deployster/internal/pullrequest/provider"
 	"github.com/deployster-go/deployster/internal/pullrequest/value"
@@ -67,8 +68,7 @@ type gitea struct {
 
 func newGitea(t *testing.T) *gitea {
 	t.Helper()
-	path, err := value.Parse("image.tag")
-	require.NoError(t, err)
+	path := must.Get(value.Parse("image.tag"))(t)
 	g := &gitea{T: t, workspace: t.TempDir()}
 	g.start()
 	g.proxied()
@@ -86,14 +86,12 @@ func newGitea(t *testing.T) *gitea {
 func (g *gitea) start() {
 	g.Helper()
 	home := g.TempDir()
-	free, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(g, err)
+	free := must.Get(net.Listen("tcp", "127.0.0.1:0"))(g)
 	port := free.Addr().(*net.TCPAddr).Port
 	_ = free.Close()
 	g.address = fmt.Sprintf("http://127.0.0.1:%d", port)
 	settings := filepath.Join(home, "app.ini")
-	me, err := user.Current()
-	require.NoError(g, err)
+	me := must.Get(user.Current())(g)
 	text := fmt.Sprintf(`RUN_MODE = prod
 RUN_USER = %[5]s
 I_AM_BEING_UNSAFE_RUNNING_AS_ROOT = true
@@ -153,8 +151,7 @@ ISSUE_INDEXER_TYPE = db
 
 // proxied begins the proxy.
 func (g *gitea) proxied() {
-	to, err := url.Parse(g.address)
-	require.NoError(g, err)
+	to := must.Get(url.Parse(g.address))(g)
 	through := httputil.NewSingleHostReverseProxy(to)
 	through.ModifyResponse = func(r *http.Response) error {
 		body, err := io.ReadAll(r.Body)
@@ -205,17 +202,14 @@ func (g *gitea) api(method, path string, body, answer any) {
 
 func (g *gitea) asks(method, path string, body any) (status int, text []byte) {
 	g.Helper()
-	data, err := json.Marshal(body)
-	require.NoError(g, err)
-	request, err := http.NewRequest(method, g.address+"/api/v1"+path, bytes.NewReader(data))
-	require.NoError(g, err)
+	data := must.Get(json.Marshal(body))(g)
+	request := must.Get(http.NewRequest(method, g.address+"/api/v1"+path, bytes.NewReader(data)))(g)
 	request.Header.Set("Authorization", "token "+g.token)
 	request.Header.Set("Content-Type", "application/json")
 	response, err := http.DefaultClient.Do(request)
 	require.NoError(g, err)
 	defer func() { _ = response.Body.Close() }()
-	text, err = io.ReadAll(response.Body)
-	require.NoError(g, err)
+	text = must.Get(io.ReadAll(response.Body))(g)
 	return response.StatusCode, text
 }
 
@@ -246,8 +240,7 @@ func (g *gitea) write(name string) {
 	}
 	var lines [][]byte
 	for _, request := range slices.Sorted(maps.Keys(most)) {
-		line, err := json.Marshal(most[request])
-		require.NoError(g, err)
+		line := must.Get(json.Marshal(most[request]))(g)
 		lines = append(lines, line)
 	}
 	text := "[\n" + string(bytes.Join(lines, []byte(",\n"))) + "\n]\n"
@@ -267,8 +260,7 @@ func (g *gitea) open() (titles []string, text string) {
 	if len(titles) > 0 {
 		g.api(http.MethodGet, "/repos/acme/deploy/contents/"+file+"?ref="+url.QueryEscape(branch), nil, &content)
 	}
-	decoded, err := base64.StdEncoding.DecodeString(content.Content)
-	require.NoError(g, err)
+	decoded := must.Get(base64.StdEncoding.DecodeString(content.Content))(g)
 	return titles, string(decoded)
 }
 

@@ -435,8 +435,7 @@ func TestAServerThatDoesNotAnswerKeepsNobodyFromAnother(t *testing.T) {
 	for range atOnce {
 		<-asked
 	}
-	_, err := w.client.Propose(waittest.Context(t), other.place, wanted("2"), may)
-	require.NoError(t, err) // and those who wait have not ended by themselves, after mostTime
+	require.NoError(t, must.Fail(w.client.Propose(waittest.Context(t), other.place, wanted("2"), may))) // and those who wait have not ended by themselves, after mostTime
 	assert.Empty(t, asked, "more than %d are at work with one server", atOnce)
 	w.forge.Before(nil)
 	close(release)
@@ -474,8 +473,7 @@ func TestALargeRepositoryThatDoesNotEndKeepsNobodyFromAnother(t *testing.T) {
 	const atOnce = 4
 	ended := w.proposeAtOnce(atOnce)
 	<-sent
-	_, err := w.client.Propose(waittest.Context(t), other.place, wanted("2"), may)
-	require.NoError(t, err) // and those who wait have not ended by themselves, after mostTime
+	require.NoError(t, must.Fail(w.client.Propose(waittest.Context(t), other.place, wanted("2"), may))) // and those who wait have not ended by themselves, after mostTime
 	close(release)
 	for range atOnce {
 		assert.Error(t, <-ended, "nothing is a pack")

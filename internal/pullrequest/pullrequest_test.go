@@ -383,8 +383,7 @@ func TestTheValueOfACommitIsRead(t *testing.T) {
 		w.forge.Commit("main", map[string]string{file: after("2")}, "")
 		w.forge.Commit("main", map[string]string{"README": "read it again"}, "")
 		for commit, want := range map[string]string{first: "1", w.forge.Head("main"): "2"} {
-			got, err := w.client.ValueIn(w.Context(), w.place, commit)
-			require.NoError(w, err)
+			got := must.Get(w.client.ValueIn(w.Context(), w.place, commit))(w)
 			assert.Equal(w, want, got)
 		}
 		_, err := w.client.ValueIn(w.Context(), w.place, strings.Repeat("ab", 20))

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/deployster-go/deployster/deploylog"
+	"github.com/deployster-go/deployster/internal/must"
 )
 
 var traceBegins = time.Date(2030, 1, 1, 12, 0, 0, 0, time.UTC)
@@ -73,8 +74,7 @@ func promotedEvents() []string {
 
 func traceOne(t *testing.T, all *Traces, text, pipeline string) Trace {
 	t.Helper()
-	found, err := all.Trace(text, pipeline, minute(100))
-	require.NoError(t, err)
+	found := must.Get(all.Trace(text, pipeline, minute(100)))(t)
 	require.Len(t, found, 1)
 	return found[0]
 }
@@ -136,8 +136,7 @@ func TestTheTraceOfAPromotedRevision(t *testing.T) {
 	assert.Equal(t, []any{"finished", minute(came + 2), minute(came + 4), minute(came + 5), "https://git.example/deploy/pull/7", "eve"},
 		[]any{prod.Status, prod.Began, prod.Merged, prod.Seen, prod.PullRequest, prod.Approvals[0].By})
 
-	found, err := all.Trace("1.4.2", "", minute(100))
-	require.NoError(t, err)
+	found := must.Get(all.Trace("1.4.2", "", minute(100)))(t)
 	assert.Len(t, found, 2, "in both pipelines")
 }
 

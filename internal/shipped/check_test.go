@@ -27,8 +27,7 @@ func TestWhatOtherTypesAnsweredIsChecked(t *testing.T) {
   c: {type: "acme/page:1", config: {content: "{{ a.state.size }}"}, dependencies: {a: a}}
 `
 	variables, expressions := map[string]any{"dir": "d"}, expression.New(t.TempDir())
-	m, err := manifest.Load([]manifest.Source{{Name: "web.yaml", Data: []byte(text)}}, manifest.Options{Variables: variables, Evaluator: expressions})
-	require.NoError(t, err)
+	m := must.Get(manifest.Load([]manifest.Source{{Name: "web.yaml", Data: []byte(text)}}, manifest.Options{Variables: variables, Evaluator: expressions}))(t)
 	raw := json.RawMessage(`{"additionalProperties": false, "properties": {"content": {"type": "string"}, "path": {"type": "string"}}}`)
 	page := must.Get(schema.CompileConfig(raw))(t)
 	check := shipped.Check{Manifest: m, Variables: variables, Expressions: expressions, Answered: func(ref string) (inits.Type, bool) {

@@ -94,8 +94,7 @@ func TestOtherImagesAreTheEngines(t *testing.T) {
 }
 
 func TestNewImagesServesTheRunningProgram(t *testing.T) {
-	i, err := NewImages(&enginetest.Fake{Images: map[string]enginetest.FakeImage{"acme/vm:1": {}}}, Options{Version: "1", OS: "linux", Arch: "amd64"})
-	require.NoError(t, err)
+	i := must.Get(NewImages(&enginetest.Fake{Images: map[string]enginetest.FakeImage{"acme/vm:1": {}}}, Options{Version: "1", OS: "linux", Arch: "amd64"}))(t)
 	assert.NoError(t, must.Fail(i.Image(t.Context(), "acme/vm:1", engine.PullNever, nil)))
 	self, err := os.Executable()
 	assert.True(t, err == nil && i.source.Executable == self, "source %+v, %v", i.source, err)

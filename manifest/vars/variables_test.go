@@ -523,8 +523,7 @@ func TestCommandsThatAreNotRun(t *testing.T) {
 func TestANumberIsATextWhereTheSchemaWantsOne(t *testing.T) {
 	const section = "variables:\n  tag: {type: string}\n  count: {type: integer}\n  either: {type: [string, integer]}\n  of: {type: object, properties: {tags: {type: array, items: {type: string}}}}\n"
 	const file = "tag: %s\ncount: 3\neither: 5\nof: {tags: [7, true, a]}\n"
-	all, err := manifest.Declarations([]manifest.Source{{Name: "m.yaml", Data: []byte(section)}})
-	require.NoError(t, err)
+	all := must.Get(manifest.Declarations([]manifest.Source{{Name: "m.yaml", Data: []byte(section)}}))(t)
 	for value, want := range map[string]string{"5176135": "5176135", "0123456": "0123456", "1.10": "1.10", "1e5": "1e5", "true": "true", `"0123456"`: "0123456", "abc": "abc"} {
 		u := &usage.Variables{}
 		got, err := vars.Load(vars.Options{

@@ -39,8 +39,7 @@ func TestWhatIsWrittenIsReadAgain(t *testing.T) {
 	dir := t.TempDir()
 	rapid.Check(t, func(rt *rapid.T) {
 		path := write(t, dir, "v.yaml", "v: "+value(2).Draw(rt, "value")+"\n")
-		all, err := vars.In(path)
-		require.NoError(rt, err)
+		all := must.Get(vars.In(path))(rt)
 		yaml := all[0].Written()
 		if yaml == "" {
 			return

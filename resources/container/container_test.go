@@ -65,8 +65,7 @@ func (b box) with(changes object) box {
 }
 
 func (b box) inspect(t *testing.T) dockercontainer.InspectResponse {
-	got, err := b.docker.ContainerInspect(t.Context(), b.name, client.ContainerInspectOptions{})
-	require.NoError(t, err)
+	got := must.Get(b.docker.ContainerInspect(t.Context(), b.name, client.ContainerInspectOptions{}))(t)
 	return got.Container
 }
 
@@ -95,8 +94,7 @@ func volume(t *testing.T, docker *client.Client) string {
 }
 
 func freePort(t *testing.T) int {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
+	l := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	defer l.Close()
 	return l.Addr().(*net.TCPAddr).Port
 }
@@ -435,8 +433,7 @@ func TestNetworksMayBeGivenByTheirIDs(t *testing.T) {
 	docker := dockertest.Client(t)
 	image := dockertest.Image(t, docker, v1.Config{Cmd: []string{"serve"}})
 	id := func(name string) string {
-		n, err := docker.NetworkInspect(t.Context(), name, client.NetworkInspectOptions{})
-		require.NoError(t, err)
+		n := must.Get(docker.NetworkInspect(t.Context(), name, client.NetworkInspectOptions{}))(t)
 		return n.Network.ID
 	}
 	net1, net2 := network(t, docker), network(t, docker)

@@ -36,8 +36,7 @@ func TestReplacementMayUseTheSamePort(t *testing.T) {
 
 func TestFailedReplacementIsUndone(t *testing.T) {
 	docker := dockertest.Client(t)
-	taken, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
+	taken := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	defer taken.Close()
 	b := newBox(t, docker, object{"image": dockertest.Image(t, docker, v1.Config{Cmd: []string{"serve"}})})
 	before, _ := b.Apply(t)
@@ -90,8 +89,7 @@ func TestInterruptedReplacements(t *testing.T) {
 				state, _ := b.Apply(t)
 				old = state["id"].(string)
 			}
-			id, err := m.create(t.Context())
-			require.NoError(t, err)
+			id := must.Get(m.create(t.Context()))(t)
 			for i, step := range []func() error{
 				func() error { return must.Fail(docker.ContainerStop(t.Context(), old, client.ContainerStopOptions{})) },
 				func() error { return m.rename(t.Context(), old, m.oldName()) },
@@ -214,10 +212,8 @@ func awaitHealthCheck(t *testing.T, docker *client.Client, name string) {
 }
 
 func exec(t *testing.T, docker *client.Client, name string, command ...string) {
-	created, err := docker.ExecCreate(t.Context(), name, client.ExecCreateOptions{Cmd: command, AttachStdout: true})
-	require.NoError(t, err)
-	attached, err := docker.ExecAttach(t.Context(), created.ID, client.ExecAttachOptions{})
-	require.NoError(t, err)
+	created := must.Get(docker.ExecCreate(t.Context(), name, client.ExecCreateOptions{Cmd: command, AttachStdout: true}))(t)
+	attached := must.Get(docker.ExecAttach(t.Context(), created.ID, client.ExecAttachOptions{}))(t)
 	defer attached.Close()
 	require.NoError(t, must.Fail(attached.Reader.WriteTo(discard{})))
 }

@@ -21,6 +21,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/deployster-go/deployster/engine/kubernetes/kubetest"
+	"github.com/deployster-go/deployster/internal/must"
 	"github.com/deployster-go/deployster/protocol"
 	"github.com/deployster-go/deployster/resources/internal/kubeapi"
 	"github.com/deployster-go/deployster/resources/internal/managedfields"
@@ -119,12 +120,9 @@ func (a *api) collect(done <-chan struct{}, paths ...string) error {
 
 func TestObjectsInARealCluster(t *testing.T) {
 	cluster := kubetest.Shared(t)
-	kubeconfig, err := os.ReadFile(cluster.Kubeconfig)
-	require.NoError(t, err)
-	config, err := clientcmd.RESTConfigFromKubeConfig(kubeconfig)
-	require.NoError(t, err)
-	client, err := rest.HTTPClientFor(config)
-	require.NoError(t, err)
+	kubeconfig := must.Get(os.ReadFile(cluster.Kubeconfig))(t)
+	config := must.Get(clientcmd.RESTConfigFromKubeConfig(kubeconfig))(t)
+	client := must.Get(rest.HTTPClientFor(config))(t)
 	a := &api{t, config, client}
 
 	const ns, crd = "/api/v1/namespaces/shop", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/widgets.example.com"

@@ -165,8 +165,7 @@ func TestWhatSomebodyElseMadeIsLeftAlone(t *testing.T) {
 	docker := dockertest.Client(t)
 	r := resource(t, docker, nil)
 	name := r.Config.(object)["name"].(string)
-	_, err := docker.NetworkCreate(t.Context(), name, client.NetworkCreateOptions{Labels: map[string]string{"theirs": "1"}})
-	require.NoError(t, err)
+	require.NoError(t, must.Fail(docker.NetworkCreate(t.Context(), name, client.NetworkCreateOptions{Labels: map[string]string{"theirs": "1"}})))
 	r.Fails(t, "was not made by Deployster", "state")
 	r.Gone().Fails(t, "was not made by Deployster", "remove-network")
 	changed(r, object{"adopt": true}).Valid(t)
@@ -247,8 +246,7 @@ func (m *manager) after(t *testing.T, changes int) {
 	}
 	transport := &http.Transport{DialContext: dial}
 	t.Cleanup(transport.CloseIdleConnections)
-	docker, err := client.New(client.WithHost("tcp://engine:2375"), client.WithHTTPClient(&http.Client{Transport: &cut{transport, changes}}))
-	require.NoError(t, err)
+	docker := must.Get(client.New(client.WithHost("tcp://engine:2375"), client.WithHTTPClient(&http.Client{Transport: &cut{transport, changes}})))(t)
 	m.Docker = docker
 }
 

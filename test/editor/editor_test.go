@@ -8,6 +8,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/deployster-go/deployster/internal/must"
 )
 
 // Every value of the examples is edited: nothing else changes, and every reader reads what was set.
@@ -60,8 +62,7 @@ refused because:
 // An edit that changes more than its value, or that a reader reads as something else, is found.
 func TestAWrongEditIsFound(t *testing.T) {
 	const file = "a: 1 # x\ntag: v1 # here\nb: 2\n"
-	values, err := valuesOf([]byte(file), false)
-	require.NoError(t, err)
+	values := must.Get(valuesOf([]byte(file), false))(t)
 	require.Len(t, values, 1)
 	before := readAll([]byte(file))
 	for after, want := range map[string]struct {

@@ -6,14 +6,14 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/deployster-go/deployster/internal/must"
 )
 
 func TestEveryPackageIsTestedOnceInARing(t *testing.T) {
-	packages, err := list(t.Context(), []string{"../../..."})
-	require.NoError(t, err)
+	packages := must.Get(list(t.Context(), []string{"../../..."}))(t)
 	for _, ring := range []string{"test", "all"} {
-		lanes, err := plan(ring, packages, map[string]bool{"graph": true, "internal/cli": true})
-		require.NoError(t, err)
+		lanes := must.Get(plan(ring, packages, map[string]bool{"graph": true, "internal/cli": true}))(t)
 		steps := map[string]int{}
 		for _, lane := range lanes {
 			for _, s := range lane {
@@ -46,8 +46,7 @@ func TestPackagesAreToldApartByWhatTheyUse(t *testing.T) {
 
 func TestChangedPackagesComeFirst(t *testing.T) {
 	packages := []pkg{{dir: "a"}, {dir: "b"}, {dir: "c"}}
-	lanes, err := plan("check", packages, map[string]bool{"b": true})
-	require.NoError(t, err)
+	lanes := must.Get(plan("check", packages, map[string]bool{"b": true}))(t)
 	require.Len(t, lanes[0], 2)
 	assert.Equal(t, []pkg{{dir: "b"}}, lanes[0][0].packages)
 	assert.Equal(t, []pkg{{dir: "a"}, {dir: "c"}}, lanes[0][1].packages)
@@ -59,8 +58,7 @@ func TestANamedPackageOfAnotherRingIsRefused(t *testing.T) {
 }
 
 func TestTheRingCheckHasTheArchitecture(t *testing.T) {
-	packages, err := list(t.Context(), []string{"../../internal/architecture"})
-	require.NoError(t, err)
+	packages := must.Get(list(t.Context(), []string{"../../internal/architecture"}))(t)
 	assert.True(t, packages[0].pure())
 }
 

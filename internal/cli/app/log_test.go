@@ -123,8 +123,7 @@ func (d *drafter) open() (log deploylog.Log, closed func()) {
 func (d *drafter) draft(name string) (id string, events int) {
 	log, closed := d.open()
 	defer closed()
-	_, err := log.Append(d.Context(), deploylog.Event{Deployment: name, Target: "run/draft", Name: "run-started", Attempt: 1})
-	require.NoError(d, err)
+	require.NoError(d, must.Fail(log.Append(d.Context(), deploylog.Event{Deployment: name, Target: "run/draft", Name: "run-started", Attempt: 1})))
 	for _, err := range log.Read(d.Context(), deploylog.Filter{}) {
 		require.NoError(d, err)
 		events++

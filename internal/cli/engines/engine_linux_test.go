@@ -5,10 +5,10 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
 
 	"github.com/deployster-go/deployster/control/runs"
 	"github.com/deployster-go/deployster/internal/cli/app"
+	"github.com/deployster-go/deployster/internal/must"
 	"github.com/deployster-go/deployster/inventory"
 )
 
@@ -26,8 +26,7 @@ func TestAutoPrefersOCIOnlyForARunOfThisMachineAndUser(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			a := app.New()
 			a.Global = app.GlobalFlags{Engine: Auto}
-			e, err := chooseEngine(t.Context(), a, io.Discard, inventory.Kubernetes{}, Flags{Unfinished: &runs.Unfinished{Run: "A", Used: c.used}})
-			require.NoError(t, err)
+			e := must.Get(chooseEngine(t.Context(), a, io.Discard, inventory.Kubernetes{}, Flags{Unfinished: &runs.Unfinished{Run: "A", Used: c.used}}))(t)
 			defer func() { _ = e.Close() }()
 			info, err := e.Info(t.Context())
 			assert.True(t, err == nil && info.Name == c.want, "it is %q, %v; want %q", info.Name, err, c.want)

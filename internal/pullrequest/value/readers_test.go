@@ -10,6 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.yaml.in/yaml/v3"
 	sigs "sigs.k8s.io/yaml"
+
+	"github.com/deployster-go/deployster/internal/must"
 )
 
 // readers are how programs read the files that people keep: Flux and Argo CD, Helm and kubectl,
@@ -69,8 +71,7 @@ func TestEveryReaderReadsWhatWasWritten(t *testing.T) {
 func TestANumberIsReadAsProgramsReadIt(t *testing.T) {
 	for text, want := range map[string]string{"1.10": "1.1", "1.1": "1.1", "'1.10'": "1.10", "42": "42", "0123456": "42798", "1e3": "1000", "v1.10": "v1.10",
 		"on": "true", "Yes": "true", "N": "false", "'on'": "on", "oN": "oN"} {
-		got, err := path(t, "tag").Get([]byte("tag: " + text + "\n"))
-		require.NoError(t, err)
+		got := must.Get(path(t, "tag").Get([]byte("tag: " + text + "\n")))(t)
 		assert.Equal(t, want, got, text)
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.yaml.in/yaml/v3"
 
+	"github.com/deployster-go/deployster/internal/must"
 	"github.com/deployster-go/deployster/internal/pullrequest/value"
 )
 
@@ -58,8 +59,7 @@ func TestOnlyTheBytesOfTheValueChange(t *testing.T) {
 			}
 			require.NoError(t, err)
 			require.Equal(t, c.want, string(got))
-			now, err := path(t, c.path).Get(got)
-			require.NoError(t, err)
+			now := must.Get(path(t, c.path).Get(got))(t)
 			assert.Equal(t, c.to, now)
 		})
 	}

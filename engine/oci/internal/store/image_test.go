@@ -84,8 +84,7 @@ func imageOf(t testing.TB, layers ...[]byte) v1.Image {
 	for _, content := range layers {
 		made = append(made, static.NewLayer(content, types.OCIUncompressedLayer))
 	}
-	image, err := mutate.AppendLayers(mutate.MediaType(mutate.ConfigMediaType(empty.Image, types.OCIConfigJSON), types.OCIManifestSchema1), made...)
-	require.NoError(t, err)
+	image := must.Get(mutate.AppendLayers(mutate.MediaType(mutate.ConfigMediaType(empty.Image, types.OCIConfigJSON), types.OCIManifestSchema1), made...))(t)
 	return forPlatform(t, image, amd64)
 }
 

@@ -151,8 +151,7 @@ func TestLayersOfEveryCompression(t *testing.T) {
 	} {
 		t.Run(string(c.kind), func(t *testing.T) {
 			s := open(t, t.TempDir())
-			images, err := s.LoadPath(t.Context(), layoutOf(t, named(imageWith(t, c.kind, c.delivered, content), fullNameAnnotation, "web")), nil)
-			require.NoError(t, err)
+			images := must.Get(s.LoadPath(t.Context(), layoutOf(t, named(imageWith(t, c.kind, c.delivered, content), fullNameAnnotation, "web")), nil))(t)
 			checkTree(t, lease(t, s, images[0].ID).Layers[0], `a "1"`)
 		})
 	}

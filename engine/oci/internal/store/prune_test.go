@@ -77,8 +77,7 @@ func TestALeaseIsRefusedForWhatIsPrunedMeanwhile(t *testing.T) {
 	require.True(t, err == nil && held != nil, "the image cannot be locked: %v", err)
 	done := make(chan error)
 	go func() { _, err := s.Rootfs(t.Context(), image.ID); done <- err }()
-	err = s.change(t.Context(), func(index *index) error { index.remove(id); return nil })
-	require.NoError(t, err)
+	require.NoError(t, s.change(t.Context(), func(index *index) error { index.remove(id); return nil }))
 	held.release()
 	checkError(t, <-done, engine.ErrNoImage, image.ID)
 }
