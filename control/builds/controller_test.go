@@ -62,18 +62,6 @@ func TestJobsAreDoneOnTheLeastBusyWorkerThatServesThem(t *testing.T) {
 	})
 }
 
-func TestParallelismBoundsAllWorkers(t *testing.T) {
-	inWorld(t, func(w *world) {
-		w.inventory(nil, host("a", 2), host("b", 2))
-		w.options.Parallelism = 3
-		id := w.submit("base", jobs("", "", "", "", "", "", ""))
-		d := w.start()
-		assert.Equal(t, 3, len(w.hasBegun()), "jobs began at once")
-		wait(time.Minute)
-		d.completes(id)
-	})
-}
-
 func TestACancelStopsAtOnceWhatRuns(t *testing.T) {
 	inWorld(t, func(w *world) {
 		id, other := w.submit("base", jobs("", "", "", "1")), w.submit("other", jobs(""))
@@ -179,21 +167,6 @@ func TestWhatABuilderSaysThatCannotBe(t *testing.T) {
 			w.completes(id)
 			w.event(record.JobLost)
 		})
-	})
-}
-
-func TestStopLetsWhatRunsFinishAndBeginsNothing(t *testing.T) {
-	inWorld(t, func(w *world) {
-		id := w.submit("base", jobs("", "", "", "1"))
-		d := w.start()
-		w.wantBegun(id+"/1.1 a", id+"/2.1 a")
-		d.end()
-		w.wantBegun(id+"/1.1 a", id+"/2.1 a")
-		if story := w.story(id); !strings.HasPrefix(story[len(story)-1], "job-dependents-eligible") && !strings.HasPrefix(story[len(story)-1], "job-finished") {
-			t.Errorf("it tells %q", story)
-		}
-		w.completes(id)
-		assert.Empty(t, w.resumed)
 	})
 }
 

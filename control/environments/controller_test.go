@@ -12,11 +12,8 @@ import (
 
 	"github.com/deployster-go/deployster/control/environments"
 	"github.com/deployster-go/deployster/control/reconcile"
-	"github.com/deployster-go/deployster/control/reconcile/reconciletest"
-	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/environment"
 	"github.com/deployster-go/deployster/environment/definition"
-	"github.com/deployster-go/deployster/environment/record"
 	"github.com/deployster-go/deployster/environment/tasks"
 	"github.com/deployster-go/deployster/runner"
 )
@@ -184,56 +181,6 @@ func TestAHostThatGetsSlotsIsWorkedOn(t *testing.T) {
 		w.inventory("web", "a")
 		wait(2 * time.Second)
 		w.wantRows("web", "1 Active 1 1")
-	})
-}
-
-func TestAnEnvironmentThatTheLogRefusesIsLeftOutAndTheOthersGoOn(t *testing.T) {
-	inWorld(t, func(w *world) {
-		for _, name := range []string{"good", "spoilt"} {
-			w.deployed(daemon(name), "a")
-		}
-		w.options.Log = &reconciletest.Hooked{Log: w.log, Event: record.TaskStarted, Hook: reconciletest.Refuse("task/spoilt/1/a")}
-		w.options.UntilIdle = true
-		err := environments.NewController(w.options).Run(w.Context())
-		assert.ErrorIs(t, err, deploylog.ErrInvalid)
-		assert.ErrorContains(t, err, "environment spoilt was left out")
-		w.wantRows("good", "1 Active 1 1")
-		w.options.UntilIdle = false
-		w.notified = nil
-		w.start()
-		wait(time.Minute)
-		w.do("spoilt", environment.Pause{}) // is something new, but does not help
-		w.do("spoilt", environment.Resume{})
-		wait(time.Minute)
-		w.wantNotice("environment spoilt is left out until something new of it is in the log")
-	})
-}
-
-func TestWhatSomebodyElseRecordedIsRead(t *testing.T) {
-	inWorld(t, func(w *world) {
-		w.deployed(daemon("web"), "a")
-		fouls := 3
-		w.options.Log = &reconciletest.Hooked{Log: w.log, Event: record.TaskStarted, Hook: func(e deploylog.Event) (err error) {
-			if fouls--; fouls >= 0 {
-				_, err = w.log.Append(context.Background(), e)
-			}
-			return err
-		}}
-		w.untilIdle()
-		w.wantRows("web", "1 Active 1 1")
-	})
-}
-
-func TestAnObserverMayGiveCommands(t *testing.T) {
-	inWorld(t, func(w *world) {
-		w.deployed(daemon("web"), "a")
-		w.recorded = func(e deploylog.Event) {
-			if e.Name == record.EnvironmentFinished {
-				w.do("web", environment.Pause{})
-			}
-		}
-		w.untilIdle()
-		assert.Len(t, w.notices(record.TaskFinished), 1, "notified %q", w.notified)
 	})
 }
 

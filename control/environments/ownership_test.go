@@ -77,26 +77,6 @@ func TestOneControllerIsAtWorkAndAnotherTakesOver(t *testing.T) {
 	}
 }
 
-func TestWhoStandsByBeginsAndRecordsNothing(t *testing.T) {
-	inWorld(t, func(w *world) {
-		unlock, err := w.log.TryLock("environment/web") // one that does nothing
-		require.NoError(t, err)
-		w.deployed(daemon("web"), "a")
-		before := len(w.events())
-		w.another("some", "web")
-		wait(5 * time.Minute)
-		w.inventory("web", "a", "b")
-		wait(time.Hour)
-		assert.Len(t, w.events(), before)
-		assert.Empty(t, w.hasDone())
-		unlock()
-		wait(5 * time.Second)
-		w.wantNotices(1, 1)
-		w.wantCount(1, record.EnvironmentStuck)
-		w.wantRunning("a web:1", "b web:1")
-	})
-}
-
 func TestAControllerOfAllLeavesAloneWhatIsWorkedOnUntilThatHasEnded(t *testing.T) {
 	for name, end := range map[string]func(*running){
 		"when the other goes on": func(*running) {}, "when the other is stopped": (*running).end, "when the other is killed": (*running).die,
@@ -164,41 +144,6 @@ func TestWhatHappensToWhatAnotherControlsIsRecordedOnceByThat(t *testing.T) {
 			})
 		})
 	}
-}
-
-func TestWhoIsWaitedForIsControlledThoughSomebodyElseIsForAnother(t *testing.T) {
-	inWorld(t, func(w *world) {
-		w.deployEach(map[string]string{"web": "a", "db": "b"})
-		w.another("other", "db")
-		scope := reconcile.Only()
-		r := w.within(scope)
-		leave := scope.Add("web")
-		wait(2 * time.Second)
-		w.wantRunning("a web:1", "b db:1")
-		leave()
-		r.end()
-	})
-}
-
-func TestWhoIsWaitedForIsControlledAtOnceWhateverGoesOn(t *testing.T) {
-	inWorld(t, func(w *world) {
-		w.working = func(t tasks.Task) error {
-			if t.Environment == "slow" {
-				<-time.After(20 * time.Minute)
-			}
-			return nil
-		}
-		w.deployEach(map[string]string{"slow": "a", "web": "b", "web/alone": "c"})
-		scope := reconcile.Only()
-		w.within(scope)
-		defer scope.Add("slow")()
-		wait(time.Minute)
-		defer scope.Add("web")()
-		wait(2 * time.Second)
-		w.wantRunning("b web:1")
-		wait(30 * time.Minute)
-		w.wantRunning("a slow:1", "b web:1")
-	})
 }
 
 func TestWhoIsNotWaitedForAnyMoreIsLeftAlone(t *testing.T) {
@@ -363,18 +308,6 @@ func TestADeploymentDeadlineIsExactAcrossARestart(t *testing.T) {
 			})
 		})
 	}
-}
-
-func TestStopLetsWhatRunsFinishAndRecordsIt(t *testing.T) {
-	inWorld(t, func(w *world) {
-		w.options.Parallelism = 1
-		w.slowly(10 * time.Second)
-		w.deployed(daemon("web"), "a", "b")
-		r := w.start()
-		wait(time.Second)
-		r.end()
-		w.wantCount(1, record.TaskFinished, record.TaskStarted)
-	})
 }
 
 func TestWhatWasInterruptedIsDoneAgainByTheNext(t *testing.T) {

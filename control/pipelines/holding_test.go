@@ -204,40 +204,6 @@ func TestWhoGoesOnWaitsForWhoBeganOnTheHostMeanwhile(t *testing.T) {
 	}
 }
 
-// Hosts of two pipelines are the same machines, each with two slots.
-func TestNeitherSlotsNorParallelismAreExceeded(t *testing.T) {
-	for _, c := range []struct{ parallelism, slots, most, mostOnHost int }{
-		{5, 1, 5, 1}, {100, 1, 12, 1}, {100, 2, 24, 2}, {100, 9, 36, 3}, {1, 5, 1, 1},
-	} {
-		t.Run(fmt.Sprintf("%d at once and %d slots", c.parallelism, c.slots), func(t *testing.T) {
-			inPlant(t, func(p *plant) {
-				hosts := []string{"a", "b", "c", "d", "e", "f", "g", "h", "i", "j", "k", "l"}
-				p.members, p.slots, p.options.Parallelism = map[string][]string{"g1": hosts, "g2": hosts, "g3": hosts}, c.slots, c.parallelism
-				p.define(deployTo("s1", "g1", steps("host-deployed", "host-tested")), deployTo("s2", "g2", steps("host-deployed")), deployTo("s3", "g3", steps("host-deployed")))
-				p.release("1")
-				on, most, all, mostAll := map[string]int{}, 0, 0, 0
-				p.work = func(s step.Step) error {
-					p.mu.Lock()
-					on[s.Host]++
-					all++
-					most, mostAll = max(most, on[s.Host]), max(mostAll, all)
-					p.mu.Unlock()
-					<-time.After(time.Duration(s.Host[0]) * time.Millisecond)
-					p.mu.Lock()
-					defer p.mu.Unlock()
-					on[s.Host]--
-					all--
-					return nil
-				}
-				p.untilIdle()
-				p.wantStatus("1", deployment.Finished)
-				assert.True(t, most == c.mostOnHost && mostAll == c.most,
-					"%d steps were worked on at once, %d of them on one host, not %d and %d", mostAll, most, c.most, c.mostOnHost)
-			})
-		})
-	}
-}
-
 func TestWhatNeedsNoSlotIsDoneWhileAllAreTaken(t *testing.T) {
 	inPlant(t, func(p *plant) {
 		var hosts []string

@@ -94,34 +94,6 @@ func (p *plant) told() (story []string) {
 	return story
 }
 
-func TestASchedulerStandsByAndTakesOverAtOnce(t *testing.T) {
-	for name, end := range map[string]func(*running){
-		"when it is stopped": func(r *running) { close(r.stop); <-r.ended },
-		"when it is killed":  func(r *running) { r.kill(); <-r.ended },
-	} {
-		t.Run(name, func(t *testing.T) {
-			inPlant(t, func(p *plant) {
-				p.define(runStage("only"))
-				first := p.start()
-				p.options.Log = p.open()
-				second := p.start()
-				assert.True(t, len(p.notices("standing by")) == 1, "notified %q", p.notified)
-				wait(time.Minute)
-				p.release("1")
-				wait(time.Second)
-				p.wantStatus("1", deployment.Finished)
-				assert.Equal(t, 1, len(p.notices("stage-started")), "it was started")
-				end(first)
-				p.release("2")
-				wait(200 * time.Millisecond)
-				p.wantStatus("2", deployment.Finished)
-				assert.True(t, len(p.notices("taking over")) == 1, "notified %q", p.notified)
-				second.end()
-			})
-		})
-	}
-}
-
 func TestAPipelineThatThereIsNotEndsTheScheduler(t *testing.T) {
 	inPlant(t, func(p *plant) {
 		p.options.Scope = reconcile.Only("q")
@@ -226,22 +198,6 @@ func TestWithoutAnyInventoryItIsIdle(t *testing.T) {
 	})
 }
 
-func TestNothingIsRecordedAfterStopButWhatEnds(t *testing.T) {
-	inPlant(t, func(p *plant) {
-		p.define(runStage("first"), runStage("second", "first"))
-		p.release("1")
-		stop := make(chan struct{})
-		p.options.Drain = stop
-		p.recorded = func(e deploylog.Event) {
-			if e.Name == "stage-manifest-applied" {
-				close(stop)
-			}
-		}
-		assert.NoError(t, pipelines.NewScheduler(p.options).Run(p.Context()))
-		p.wantStory("1", "pipeline-started p\nstage-started p/first\nstage-manifest-applied p/first")
-	})
-}
-
 func TestStopDoesNotWaitForWhatRestsAfterAFailure(t *testing.T) {
 	inPlant(t, func(p *plant) {
 		p.rollOut(retried("host-deployed"), "a")
@@ -301,20 +257,6 @@ func TestAMarkerThatSomebodyElseRecordedIsRead(t *testing.T) {
 			_, err := p.log.Append(context.Background(), e)
 			return err
 		}}
-		p.untilIdle()
-		p.wantStatus("1", deployment.Finished)
-	})
-}
-
-func TestAnObserverMayGiveCommands(t *testing.T) {
-	inPlant(t, func(p *plant) {
-		p.define(approval("ok"))
-		p.release("1")
-		p.recorded = func(e deploylog.Event) {
-			if e.Name == "stage-started" {
-				p.do(pipeline.Approve{Stage: "ok", Revision: e.Revision})
-			}
-		}
 		p.untilIdle()
 		p.wantStatus("1", deployment.Finished)
 	})
