@@ -89,7 +89,7 @@ func BenchmarkDurableJobs(b *testing.B) {
 				w.wantState(id, transition.Complete)
 				n += jobs
 				events = events[:0]
-				for e, err := range w.log.Read(b.Context(), deploylog.Filter{Deployment: id}) {
+				for e, err := range w.DeployLog.Read(b.Context(), deploylog.Filter{Deployment: id}) {
 					require.NoError(b, err)
 					if e.Target.Kind() == record.JobKind {
 						events = append(events, deploylog.Event{Deployment: id + "-copy", Target: e.Target, Name: e.Name, Attempt: e.Attempt, Data: e.Data})
@@ -102,7 +102,7 @@ func BenchmarkDurableJobs(b *testing.B) {
 			b.ReportMetric(float64(used.Microseconds())/float64(n), "cpu-µs/job")
 			started := time.Now()
 			for batch := range slices.Chunk(events, parallelism) {
-				must.Get(w.log.Append(b.Context(), batch...))(b)
+				must.Get(w.DeployLog.Append(b.Context(), batch...))(b)
 			}
 			b.ReportMetric(jobs/time.Since(started).Seconds(), "jobs/s-of-plain-appends")
 		})
@@ -138,7 +138,7 @@ func BenchmarkSubmitAndCancel(b *testing.B) {
 			canceled <- struct{}{}
 		}
 	}
-	kept := builds.New(w.log, time.Now)
+	kept := builds.New(w.DeployLog, time.Now)
 	var submitting, canceling, stopping, ending time.Duration
 	for b.Loop() {
 		started := time.Now()

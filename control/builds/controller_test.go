@@ -51,14 +51,14 @@ func TestJobsAreDoneOnTheLeastBusyWorkerThatServesThem(t *testing.T) {
 		assert.True(t, len(w.hasBegun()) == 7 && byWorker["a"] == 2 && byWorker["b"] == 4 &&
 			byWorker["v8"] == 1, "there began %q", w.hasBegun())
 		var first []string
-		for _, e := range w.events() {
+		for _, e := range w.Events() {
 			if e.Name == record.JobStarted {
 				first = append(first, record.Decode[record.Started](e).Worker)
 			}
 		}
 		require.Equal(t, []string{"a", "b", "v8"}, slices.Sorted(slices.Values(first[:3])), "they began on %q", first)
 		assert.False(t, slices.Equal(first[3:5], []string{"a", "a"}), "they began on %q", first)
-		d.die()
+		d.Die()
 	})
 }
 
@@ -104,7 +104,7 @@ func TestAJobThatDoesNotStopGivesItsSlotToOthers(t *testing.T) {
 		close(hangs)
 		wait(time.Second)
 		w.wantState(id, transition.Canceled)
-		d.end()
+		d.End()
 	})
 }
 
@@ -125,7 +125,7 @@ func TestAPanicIsAFailureOfTheJob(t *testing.T) {
 }
 
 func (w *world) event(name string) (last deploylog.Event) {
-	for _, e := range w.events() {
+	for _, e := range w.Events() {
 		if e.Name == name {
 			last = e
 		}
@@ -175,9 +175,9 @@ func TestWhatAKilledDispatcherBeganIsTakenUpAtOnceByTheNext(t *testing.T) {
 		w.takes = func(build.Task) time.Duration { return time.Minute }
 		id := w.submit("base", jobs("", "", "1,2"))
 		first, second := w.start(), w.start()
-		assert.Len(t, w.notices("standing by"), 1, "notified %q", w.notified)
+		assert.Len(t, w.Notices("standing by"), 1, "notified %q", w.Notices(""))
 		wait(30 * time.Second)
-		first.die()
+		first.Die()
 		wait(200 * time.Millisecond)
 		assert.Equal(t, []string{id + "/1.1 a", id + "/2.1 a"}, slices.Sorted(slices.Values(w.resumed)))
 		wait(31 * time.Second)
@@ -191,12 +191,12 @@ func TestWhatEndedWhileNobodyLookedIsCollected(t *testing.T) {
 	inWorld(t, func(w *world) {
 		w.takes = func(build.Task) time.Duration { return time.Minute }
 		id := w.submit("base", jobs("", ""))
-		w.start().die()
+		w.start().Die()
 		wait(time.Hour)
 		w.remove(build.Task{Group: id, Job: 2}, w.containers[record.Job(id, 2)]) // somebody removed it
 		w.completes(id)
 		w.wantBegun(id+"/1.1 a", id+"/2.1 a", id+"/2.2 a")
-		if got := w.notices("rests"); len(got) > 0 { // it was not the worker that died
+		if got := w.Notices("rests"); len(got) > 0 { // it was not the worker that died
 			t.Errorf("notified %q", got)
 		}
 	})
@@ -206,7 +206,7 @@ func TestACancelWhileNobodyDispatches(t *testing.T) {
 	inWorld(t, func(w *world) {
 		w.takes = func(build.Task) time.Duration { return 24 * time.Hour }
 		id := w.submit("base", jobs("", "", "1"))
-		w.start().die()
+		w.start().Die()
 		w.do(build.Cancel{Group: id})
 		w.wantState(id, transition.Canceling)
 		before := time.Now()
@@ -222,9 +222,9 @@ func TestWhoeverDiesWhereverEverythingIsBuiltOnce(t *testing.T) {
 	life := func(t *testing.T, lives int, last bool) (appends int) {
 		inWorld(t, func(w *world) {
 			id := w.submit("base", jobs("", "", "1,2", "3", "3"))
-			m := &reconciletest.Mortal{Log: w.log, Lives: lives, Last: last}
+			m := &reconciletest.Mortal{Log: w.DeployLog, Lives: lives, Last: last}
 			w.options.Log, w.options.UntilIdle = m, true
-			for died := true; died; w.options.Log = w.log {
+			for died := true; died; w.options.Log = w.DeployLog {
 				err := builds.NewController(w.options).Run(context.Background())
 				if died = errors.Is(err, reconciletest.ErrDead); err != nil && !died {
 					t.Fatal(err)
@@ -253,7 +253,7 @@ func TestAStalledGroupIsAnErrorAndKeepsNobody(t *testing.T) {
 		w.hook = func(_ context.Context, task build.Task) *build.Result {
 			if task.Group == id && task.Job == 1 {
 				e, err := record.New(id, record.Group(id), record.GroupStalled, 1, record.Ended{Cause: "nothing is dispatched"})
-				_, err2 := w.log.Append(context.Background(), e)
+				_, err2 := w.DeployLog.Append(context.Background(), e)
 				assert.NoError(t, errors.Join(err, err2), "%v %v", err, err2)
 			}
 			return nil
@@ -286,7 +286,7 @@ func TestACancelIsCommittedWhileMuchIsDispatched(t *testing.T) {
 		wait(time.Second)
 		w.wantState(id, transition.Canceled)
 		check(w)
-		d.end()
+		d.End()
 	})
 }
 
@@ -298,7 +298,7 @@ func TestKilledDispatchersAreNotTheFaultOfAJob(t *testing.T) {
 			d := w.start()
 			wait(50 * time.Second)
 			w.set(func() { clear(w.containers) })
-			d.die()
+			d.Die()
 		}
 		d := w.start()
 		wait(3 * time.Minute)
@@ -323,13 +323,13 @@ func TestACancelIsHeardWhileADispatcherEnds(t *testing.T) {
 		id := w.submit("base", jobs(""))
 		d := w.start()
 		wait(5 * time.Second)
-		close(d.stop)
+		close(d.Stop)
 		wait(5 * time.Second)
 		w.do(build.Cancel{Group: id})
 		wait(time.Minute)
 		assert.Equal(t, transition.Canceled, w.state(id), "a minute after the cancel the group")
-		assert.NoError(t, <-d.ended)
-		d.kill()
+		assert.NoError(t, <-d.Ended)
+		d.Kill(nil)
 	})
 }
 
@@ -346,15 +346,15 @@ func TestWhatIsCutOffBeforeItHasStoppedIsNotCanceled(t *testing.T) {
 		wait(5 * time.Second)
 		w.do(build.Cancel{Group: id})
 		wait(time.Minute)
-		d.kill()
-		<-d.ended
+		d.Kill(nil)
+		<-d.Ended
 		require.Equal(t, transition.Canceling, w.state(id))
 		assert.NotContains(t, w.story(id), record.JobFailed)
 		w.hook = nil
 		next := w.start()
 		wait(time.Minute)
 		w.wantState(id, transition.Canceled)
-		next.end()
+		next.End()
 		check(w)
 	})
 }
@@ -372,23 +372,23 @@ func TestADispatcherEndsWhileACanceledJobDoesNotStop(t *testing.T) {
 		wait(5 * time.Second)
 		w.do(build.Cancel{Group: id})
 		wait(time.Minute)
-		require.Equal(t, 0, len(d.ended), "it has ended, and nobody has told it to")
-		close(d.stop)
+		require.Equal(t, 0, len(d.Ended), "it has ended, and nobody has told it to")
+		close(d.Stop)
 		wait(30 * time.Second)
 		select {
-		case err := <-d.ended:
+		case err := <-d.Ended:
 			assert.NoError(t, err)
 		default:
 			t.Error("half a minute after it was to end it waits for the job")
 		}
-		d.kill()
+		d.Kill(nil)
 		require.Equal(t, transition.Canceling, w.state(id))
 		assert.NotContains(t, w.story(id), record.JobFailed)
 		w.hook = nil
 		next := w.start()
 		wait(time.Minute)
 		w.wantState(id, transition.Canceled)
-		next.end()
+		next.End()
 		check(w)
 	})
 }
@@ -428,7 +428,7 @@ func TestWhatIsCanceledUnseenDoesNotEndOtherwise(t *testing.T) {
 					return &r
 				}
 				o := w.options
-				o.Log, o.UntilIdle = late{w.open()}, true
+				o.Log, o.UntilIdle = late{w.Open()}, true
 				require.NoError(t, builds.NewController(o).Run(context.Background()))
 				w.wantState(id, transition.Canceled)
 				story := w.story(id)

@@ -44,8 +44,8 @@ func TestAnInventoryThatIsEmptiedBeginsNothingAndLosesNothing(t *testing.T) {
 		wait(time.Hour)
 		w.wantBegun(id+"/1.1 a", id+"/2.1 a")
 		w.wantState(id, transition.Dispatching)
-		require.Len(t, w.notices("no workers any more"), 1)
-		assert.Empty(t, w.notices(record.GroupStalled))
+		require.Len(t, w.Notices("no workers any more"), 1)
+		assert.Empty(t, w.Notices(record.GroupStalled))
 		w.inventory(nil, host("a", 2))
 		wait(3 * time.Second)
 		d.completes(id)
@@ -59,8 +59,8 @@ func TestAnInventoryThatCannotBeReadKeepsTheKnownWorkers(t *testing.T) {
 		w.inventory(errors.New("line 3: hosts is not a list"))
 		wait(time.Hour)
 		w.wantState(id, transition.Complete)
-		assert.Len(t, w.notices("going on with the workers that are known: line 3"), 1, "notified %q", w.notified)
-		d.end()
+		assert.Len(t, w.Notices("going on with the workers that are known: line 3"), 1, "notified %q", w.Notices(""))
+		d.End()
 	})
 }
 
@@ -72,16 +72,16 @@ func TestAWorkerWhoseEngineDoesNotAnswerIsNotUsedUntilItDoes(t *testing.T) {
 		d := w.start()
 		wait(time.Minute)
 		w.wantBegun(id+"/1.1 b", id+"/2.1 b", id+"/3.1 b")
-		assert.Len(t, w.notices("worker a is not used: connection refused"), 1, "notified %q", w.notified)
+		assert.Len(t, w.Notices("worker a is not used: connection refused"), 1, "notified %q", w.Notices(""))
 		w.engine("a", nil)
 		wait(2 * time.Minute)
-		assert.Len(t, w.notices("worker a is used again"), 1, "notified %q", w.notified)
+		assert.Len(t, w.Notices("worker a is used again"), 1, "notified %q", w.Notices(""))
 		w.submit("more", jobs("", ""))
 		wait(time.Second / 2)
 		got := strings.Join(w.hasBegun()[3:], ",")
 		assert.True(t, strings.Contains(got, " a") && strings.Contains(got, " b"), "there began %q", got)
 		wait(time.Minute)
-		d.end()
+		d.End()
 	})
 }
 
@@ -94,12 +94,12 @@ func TestAWorkerThatIsLostHasItsJobsBuiltElsewhere(t *testing.T) {
 		w.engine("a", errDown)
 		wait(10 * time.Minute)
 		w.wantState(id, transition.Complete)
-		assert.Len(t, w.notices("worker a rests"), 1, "notified %q", w.notified)
+		assert.Len(t, w.Notices("worker a rests"), 1, "notified %q", w.Notices(""))
 		for _, text := range w.hasBegun()[3:] {
 			assert.True(t, strings.HasSuffix(text, " b"))
 		}
 		check(w)
-		d.end()
+		d.End()
 	})
 }
 
@@ -128,8 +128,8 @@ func TestAWorkerThatLosesEveryJobRestsForLongerEachTime(t *testing.T) {
 		o.UntilIdle = true
 		assert.NoError(t, builds.NewController(o).Run(context.Background()))
 		w.wantState(id, transition.Failed)
-		if took := time.Since(before); took < 30*time.Second || len(w.notices("worker a rests for")) < 5 {
-			t.Errorf("it took %s, and notified %q", took, w.notices("notice"))
+		if took := time.Since(before); took < 30*time.Second || len(w.Notices("worker a rests for")) < 5 {
+			t.Errorf("it took %s, and notified %q", took, w.Notices("notice"))
 		}
 	})
 }
@@ -185,7 +185,7 @@ func TestAGroupIsLeftToWhoHasItsInventory(t *testing.T) {
 		w.wantState(left, transition.Queued)
 		w.wantState(any, transition.Complete)
 		w.wantBegun(any + "/1.1 a")
-		assert.Len(t, w.notices("inventory prod are left alone: the one here is test"), 1)
+		assert.Len(t, w.Notices("inventory prod are left alone: the one here is test"), 1)
 		w.inventoryIs = "prod"
 		w.completes(left)
 		check(w)
@@ -198,7 +198,7 @@ func TestWhatRunsOnHostsOfAnotherInventoryIsNotTakenUp(t *testing.T) {
 		w.inventoryIs = "prod"
 		w.takes = func(build.Task) time.Duration { return time.Hour }
 		id := w.submit("base", jobs(""), of("prod"))
-		w.start().die()
+		w.start().Die()
 		w.inventoryIs = "test"
 		other := w.submit("tools", jobs(""), of("test"))
 		w.completes(other)
@@ -237,7 +237,7 @@ func TestWhoHasNothingToBuildGivesWayToAnotherInventory(t *testing.T) {
 		own := w.submit("tools", jobs(""), of("test"))
 		wait(time.Hour)
 		first.completes(own)
-		second.end()
+		second.End()
 		check(w)
 	})
 }
@@ -251,7 +251,7 @@ func TestAGroupOfAnInventoryThatIsNoMoreIsCanceled(t *testing.T) {
 		w.do(build.Cancel{Group: id})
 		wait(time.Minute)
 		w.wantState(id, transition.Canceled)
-		d.end()
+		d.End()
 		check(w)
 	})
 }

@@ -101,11 +101,11 @@ func (s *simulation) step() {
 			d := s.dispatchers[i]
 			s.dispatchers = append(s.dispatchers[:i], s.dispatchers[i+1:]...)
 			if s.chance(70) {
-				d.die()
+				d.Die()
 			} else {
-				close(d.stop)
+				close(d.Stop)
 				wait(2 * time.Minute)
-				d.kill()
+				d.Kill(nil)
 			}
 		}
 	case 4:
@@ -174,12 +174,12 @@ func (s *simulation) settle() {
 		wait(time.Second)
 	}
 	for _, other := range s.dispatchers {
-		other.die()
+		other.Die()
 	}
 	for n := 0; n < 60 && !ended(); n++ {
 		wait(time.Minute)
 	}
-	d.end()
+	d.End()
 }
 
 // oracle reads a log as a person would, without knowing how dispatchers come to it.
@@ -206,7 +206,7 @@ func check(w *world) {
 		world: w, jobs: map[string][]record.JobSpec{}, built: map[string]map[int]bool{}, failed: map[string]map[int]bool{}, running: map[string]map[int]int{}, attempts: map[string]map[int]int{},
 		canceling: map[string]bool{}, ended: map[string]bool{}, canceled: map[string]map[int]bool{}, noReuse: map[string]bool{}, artifact: map[string]map[int]string{}, made: map[string]bool{},
 	}
-	for _, e := range w.events() {
+	for _, e := range w.Events() {
 		id, job, ok := record.Parse(e.Target)
 		if !ok {
 			continue

@@ -30,9 +30,7 @@ import (
 // world is a log with dispatchers, and workers whose containers outlive them, in a time of
 // its own. It is the Builder of the dispatchers, their Workers and their observer.
 type world struct {
-	testing.TB
-	open    logtest.Store // the log, as another process does
-	log     deploylog.Log
+	*reconciletest.World
 	builds  *builds.Builds // of whoever gives commands
 	options builds.Options
 
@@ -50,7 +48,6 @@ type world struct {
 	begun        []string // "GROUP/JOB.ATTEMPT WORKER"
 	resumed      []string
 	atOnce, most map[string]int
-	notified     []string
 }
 
 // container is what is left of a job when the process dies that began it.
@@ -67,10 +64,9 @@ func inWorld(t *testing.T, test func(*world)) {
 }
 
 func newWorld(t testing.TB, store logtest.Store) *world {
-	w := &world{TB: t, open: store, hosts: []inventory.Host{host("a", 2)}, down: map[string]error{}, containers: map[deploylog.Target]*container{}, uses: map[attempt][]build.Dependency{}, atOnce: map[string]int{}, most: map[string]int{}}
-	w.log = w.open()
-	w.builds = builds.New(w.log, time.Now)
-	w.options = builds.Options{Options: reconcile.Options{Log: w.log, Parallelism: 100, Now: time.Now}, Builder: w, Workers: w, Observer: w}
+	w := &world{World: reconciletest.NewWorld(t, store), hosts: []inventory.Host{host("a", 2)}, down: map[string]error{}, containers: map[deploylog.Target]*container{}, uses: map[attempt][]build.Dependency{}, atOnce: map[string]int{}, most: map[string]int{}}
+	w.builds = builds.New(w.DeployLog, time.Now)
+	w.options = builds.Options{Options: reconcile.Options{Log: w.DeployLog, Parallelism: 100, Now: time.Now}, Builder: w, Workers: w, Observer: w}
 	return w
 }
 
@@ -227,25 +223,6 @@ func (w *world) Resume(ctx context.Context, t build.Task) build.Result {
 	return w.wait(ctx, t, c)
 }
 
-// The world as reconcile.Observer.
-func (w *world) Recorded(e deploylog.Event) { w.notify("%s %s", e.Name, e.Target) }
-func (w *world) Notice(text string)         { w.notify("notice: %s", text) }
-
-func (w *world) notify(format string, args ...any) {
-	w.set(func() { w.notified = append(w.notified, fmt.Sprintf(format, args...)) })
-}
-
-func (w *world) notices(text string) (all []string) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	for _, t := range w.notified {
-		if strings.Contains(t, text) {
-			all = append(all, t)
-		}
-	}
-	return all
-}
-
 func (w *world) hasBegun() []string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -286,17 +263,9 @@ func (w *world) do(c build.Command) []deploylog.Event {
 	return must.Get(w.builds.Command(context.Background(), c))(w)
 }
 
-func (w *world) events() (all []deploylog.Event) {
-	for e, err := range w.log.Read(context.Background(), deploylog.Filter{}) {
-		require.NoError(w, err)
-		all = append(all, e)
-	}
-	return all
-}
-
 // story are the events of a group in the log, as "EVENT" or "EVENT JOB".
 func (w *world) story(id string) (story []string) {
-	for _, e := range w.events() {
+	for _, e := range w.Events() {
 		if e.Deployment != id {
 			continue
 		}
@@ -333,32 +302,20 @@ func (w *world) untilIdle() {
 func (w *world) completes(id string) { w.untilIdle(); w.wantState(id, transition.Complete) }
 
 type dispatcher struct {
-	w     *world
-	stop  chan struct{}
-	kill  context.CancelFunc
-	ended chan error
+	*reconciletest.Process
+	w *world
 }
 
 func (w *world) start() *dispatcher {
-	ctx, kill := context.WithCancel(context.Background())
-	d := &dispatcher{w: w, stop: make(chan struct{}), kill: kill, ended: make(chan error, 1)}
 	o := w.options
-	o.Log = w.open()
-	o.Drain = d.stop
-	c := builds.NewController(o)
-	go func() { d.ended <- c.Run(ctx) }()
-	synctest.Wait()
-	return d
+	o.Log = w.Open()
+	return &dispatcher{w: w, Process: reconciletest.Start(w, func(ctx context.Context, drain <-chan struct{}) error {
+		o.Drain = drain
+		return builds.NewController(o).Run(ctx)
+	})}
 }
 
-func (d *dispatcher) end() {
-	close(d.stop)
-	assert.NoError(d.w, <-d.ended)
-	d.kill()
-}
-
-func (d *dispatcher) completes(id string) { d.w.wantState(id, transition.Complete); d.end() }
-func (d *dispatcher) die()                { d.kill(); <-d.ended }
+func (d *dispatcher) completes(id string) { d.w.wantState(id, transition.Complete); d.End() }
 
 // wait lets so much time pass, and everything happen that then does.
 func wait(d time.Duration) { reconciletest.Wait(d) }

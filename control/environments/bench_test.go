@@ -28,9 +28,8 @@ import (
 // crowd is very many environments, whose tasks are always well.
 type crowd struct {
 	*world
-	hosts    map[string][]string
-	probes   atomic.Int64
-	recorded func(deploylog.Event)
+	hosts  map[string][]string
+	probes atomic.Int64
 }
 
 func (c *crowd) Start(context.Context, tasks.Task) (tasks.ProbeResult, error) {
@@ -49,11 +48,10 @@ func (c *crowd) Attribute(string, string) string               { return "" }
 func (c *crowd) Version() int                                  { return 1 }
 func (c *crowd) Selected(query string) ([]string, error)       { return c.hosts[query], nil }
 func (c *crowd) Known(string) bool                             { return true }
-func (c *crowd) Recorded(e deploylog.Event)                    { c.recorded(e) }
 func (c *crowd) Notice(text string)                            { c.Error(text) }
 
 func newCrowd(b *testing.B, store logtest.Store, n int, active bool, at func(i int) time.Time) *crowd {
-	c := &crowd{world: newWorld(b, store), hosts: map[string][]string{}, recorded: func(deploylog.Event) {}}
+	c := &crowd{world: newWorld(b, store), hosts: map[string][]string{}}
 	c.options.Tasks, c.options.Inventory, c.options.Observer = c, c, c
 	var batch []deploylog.Event
 	seq := int64(0)
@@ -61,7 +59,7 @@ func newCrowd(b *testing.B, store logtest.Store, n int, active bool, at func(i i
 		if len(batch) <= most {
 			return
 		}
-		must.Get(c.log.Append(context.Background(), batch...))(b)
+		must.Get(c.DeployLog.Append(context.Background(), batch...))(b)
 		batch = nil
 	}
 	for i := range n {
@@ -116,9 +114,9 @@ func BenchmarkControllerDecides(b *testing.B) {
 	const many = 10_000
 	now := time.Now()
 	c := newCrowd(b, reconciletest.InFile(b), many, true, func(int) time.Time { return now })
-	c.environments = environments.New(c.open(), time.Now)
+	c.environments = environments.New(c.Open(), time.Now)
 	decided := make(chan time.Time, 1)
-	c.recorded = func(e deploylog.Event) {
+	c.OnRecorded = func(e deploylog.Event) {
 		if e.Name == record.EnvironmentFinished {
 			decided <- time.Now()
 		}
@@ -152,7 +150,7 @@ func BenchmarkControllerDeadlines(b *testing.B) {
 		c.slots = 0 // so that nothing goes on
 		var late []time.Duration
 		done := make(chan bool)
-		c.recorded = func(e deploylog.Event) {
+		c.OnRecorded = func(e deploylog.Event) {
 			if e.Name == record.EnvironmentStuck {
 				var i int
 				_, _ = fmt.Sscanf(string(e.Target), "environment/env%d", &i)
@@ -239,7 +237,7 @@ func BenchmarkThreeControllersDecide(b *testing.B) {
 	c := newCrowd(b, on.open, many, true, func(int) time.Time { return now })
 	c.environments = environments.New(on.open(), time.Now)
 	decided := make(chan time.Time, 1)
-	c.recorded = func(e deploylog.Event) {
+	c.OnRecorded = func(e deploylog.Event) {
 		if e.Name == record.EnvironmentFinished {
 			decided <- time.Now()
 		}

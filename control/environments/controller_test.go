@@ -208,7 +208,7 @@ func TestAStartThatHangsIsEnded(t *testing.T) {
 		w.wantRows("web", "1 Deploying 2 1; 2 Reverting 0 1")
 		wait(2 * time.Minute)
 		w.wantRows("web", "1 Active 2 2; 2 Reverted 0 0")
-		assert.Len(t, w.notices("task-failed"), 1, "notified")
+		assert.Len(t, w.Notices("task-failed"), 1, "notified")
 	})
 }
 

@@ -58,37 +58,14 @@ type checkout struct {
 	*world
 	letter  string
 	mu      sync.Mutex
-	called  []calling // what the inventory was called, the newest last
+	called  *reconciletest.Names // of the inventory
 	hosts   []string
 	version int
 	at      *running // nil while it is not at work
 	worked  int
 }
 
-// calling is the name that something had from a time on.
-type calling struct {
-	name  string
-	since time.Time
-}
-
-// grace is how long a controller may take to see that something is called differently: it looks each second.
-const grace = 2 * time.Second
-
-// lately are the names that something had at a time, or within the grace before it.
-func lately(all []calling, at time.Time) (names []string) {
-	for i, c := range all {
-		if !c.since.After(at) && (i+1 == len(all) || !all[i+1].since.Before(at.Add(-grace))) {
-			names = append(names, c.name)
-		}
-	}
-	return names
-}
-
-func (c *checkout) Identity() string {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.called[len(c.called)-1].name
-}
+func (c *checkout) Identity() string { return c.called.Now() }
 
 func (c *checkout) Version() int { c.mu.Lock(); defer c.mu.Unlock(); return c.version }
 
@@ -107,34 +84,16 @@ func (c *checkout) change(do func()) {
 	do()
 }
 
-func (c *checkout) call(name string) {
-	c.change(func() { c.called = append(c.called, calling{name, time.Now()}) })
-}
+func (c *checkout) call(name string) { c.change(func() { c.called.Call(name) }) }
 
 // twoInventories are two checkouts on one log, and an environment that is bound to the inventory of one of them, or to none.
 type twoInventories struct {
 	*world
 	*rand.Rand
 	of        map[string]*checkout // by letter
-	binds     sync.Mutex
-	bound     []calling
+	bound     reconciletest.Names
 	revisions int
 	changes   map[string]int
-}
-
-// fits reports whether a checkout might do something of the environment at a time.
-func (s *twoInventories) fits(c *checkout, at time.Time) bool {
-	c.mu.Lock()
-	names := lately(c.called, at)
-	c.mu.Unlock()
-	return slices.ContainsFunc(s.binding(at), func(b string) bool { return b == "" || slices.Contains(names, b) })
-}
-
-// binding is what the environment is bound to at a time, and was lately.
-func (s *twoInventories) binding(at time.Time) []string {
-	s.binds.Lock()
-	defer s.binds.Unlock()
-	return lately(s.bound, at)
 }
 
 // checkoutWorker does the work of a checkout, and wants that to be its own.
@@ -145,8 +104,8 @@ type checkoutWorker struct {
 }
 
 func (k checkoutWorker) wantOwn(what string, t tasks.Task) {
-	if now := time.Now(); !k.s.fits(k.c, now) {
-		k.Errorf("%s of %s on %s is done by who has inventory %s, and the environment is bound to %v", what, nameOf(t), t.Host, k.c.Identity(), k.s.binding(now))
+	if now := time.Now(); !k.c.called.Fit(&k.s.bound, now) {
+		k.Errorf("%s of %s on %s is done by who has inventory %s, and the environment is bound to %v", what, nameOf(t), t.Host, k.c.Identity(), k.s.bound.At(now))
 	}
 	if !k.c.Known(t.Host) {
 		k.Errorf("%s of %s on %s is done by who has the hosts %s", what, nameOf(t), t.Host, k.c.letter)
@@ -168,7 +127,7 @@ func (k checkoutWorker) Terminate(ctx context.Context, t tasks.Task) error {
 
 func (s *twoInventories) start(c *checkout) {
 	o := s.options
-	o.Tasks, o.Inventory, o.Log = checkoutWorker{worker{s.world, c.letter}, s, c}, c, s.open()
+	o.Tasks, o.Inventory, o.Log = checkoutWorker{worker{s.world, c.letter}, s, c}, c, s.Open()
 	c.at = s.startWith(o)
 }
 
@@ -190,9 +149,7 @@ func (s *twoInventories) wanted() *definition.Definition {
 
 func (s *twoInventories) deploy(c *checkout) {
 	s.revisions++
-	s.binds.Lock()
-	s.bound = append(s.bound, calling{c.Identity(), time.Now()})
-	s.binds.Unlock()
+	s.bound.Call(c.Identity())
 	if s.revisions == 1 {
 		s.do("web", environment.Create{Definition: s.wanted(), Inventory: c.Identity()})
 	} else {
@@ -228,7 +185,7 @@ func (s *twoInventories) act() {
 
 // moved goes through the events at the end, and wants hosts to join and tasks to begin by whom the environment is bound to.
 func (s *twoInventories) moved() {
-	for _, e := range s.events() {
+	for _, e := range s.Events() {
 		if e.Name != record.HostsChanged && e.Name != record.TaskStarted && e.Name != record.TaskTerminating {
 			continue
 		}
@@ -237,8 +194,8 @@ func (s *twoInventories) moved() {
 				continue
 			}
 			s.changes[letter]++
-			if !s.fits(c, e.CreatedAt) {
-				s.Errorf("%s of %s, %s, is by who has inventory %v, and the environment is bound to %v", e.Name, e.Target, e.Data, lately(c.called, e.CreatedAt), s.binding(e.CreatedAt))
+			if !c.called.Fit(&s.bound, e.CreatedAt) {
+				s.Errorf("%s of %s, %s, is by who has inventory %v, and the environment is bound to %v", e.Name, e.Target, e.Data, c.called.At(e.CreatedAt), s.bound.At(e.CreatedAt))
 			}
 		}
 	}
@@ -256,7 +213,8 @@ func TestNobodyWithAnotherInventoryDoesAnythingOfAnEnvironment(t *testing.T) {
 				s.slots = 100
 				s.slowly(700 * time.Millisecond)
 				for _, letter := range []string{"a", "b"} {
-					s.of[letter] = &checkout{world: s.world, letter: letter, called: []calling{{name: "inventory " + letter}}, hosts: []string{letter + "1"}}
+					s.of[letter] = &checkout{world: s.world, letter: letter, called: new(reconciletest.Names), hosts: []string{letter + "1"}}
+					s.of[letter].called.Call("inventory " + letter)
 				}
 				s.deploy(s.of["a"])
 				for range 40 {

@@ -26,8 +26,8 @@ const standing, going = "standing by for web: another controller is at work on w
 
 func (w *world) wantNotices(standings, goings int) {
 	w.Helper()
-	if len(w.notices(standing)) != standings || len(w.notices(going)) != goings {
-		w.Errorf("notified %q", w.notices("notice"))
+	if len(w.Notices(standing)) != standings || len(w.Notices(going)) != goings {
+		w.Errorf("notified %q", w.Notices("notice"))
 	}
 }
 
@@ -134,12 +134,12 @@ func TestWhatHappensToWhatAnotherControlsIsRecordedOnceByThat(t *testing.T) {
 				w.do("web", environment.Pause{By: "ann", Reason: "lunch"})
 				w.another("all")
 				wait(2 * time.Second)
-				before := len(w.events())
+				before := len(w.Events())
 				happens(w)
 				wait(40 * time.Second)
-				assert.Len(t, w.events(), before+1)
+				assert.Len(t, w.Events(), before+1)
 				wait(12 * time.Second) // the work has ended 8 s ago
-				assert.Len(t, w.events(), before+2, "how the work ended, and what happened")
+				assert.Len(t, w.Events(), before+2, "how the work ended, and what happened")
 				some.end()
 			})
 		})
@@ -167,7 +167,7 @@ func TestWhoIsNotWaitedForAnyMoreIsLeftAlone(t *testing.T) {
 		leaveDB()
 		wait(time.Second)
 		assert.False(t, w.environments.Controlled("db"))
-		assert.Empty(t, w.notices("notice"))
+		assert.Empty(t, w.Notices("notice"))
 		defer scope.Add("web")()
 		wait(2 * time.Second)
 		w.wantRunning("a web:1", "b db:1", "c web:1")
@@ -175,11 +175,13 @@ func TestWhoIsNotWaitedForAnyMoreIsLeftAlone(t *testing.T) {
 	})
 }
 
+var errKilled = errors.New("killed")
+
 // untilTheEnd runs controllers, one after another when they die, and commands
 // whenever they are idle. All but the first begin with a snapshot.
 func (w *world) untilTheEnd(commands ...func()) {
 	w.options.UntilIdle = true
-	kept := &reconciletest.Snapshots{Log: w.log}
+	kept := &reconciletest.Snapshots{Log: w.DeployLog}
 	for life := 0; ; life++ {
 		w.options.Tasks = worker{w, fmt.Sprint("life ", life)}
 		err := environments.NewController(w.options).Run(w.Context())
@@ -216,12 +218,12 @@ func TestWhatIsPausedAfterItsControllerDiedIsIdle(t *testing.T) {
 					w.deployed(daemon("web", method), "a", "b")
 					w.untilIdle()
 					w.redeployed(1, daemon("web", method, image("2")))
-					w.options.Log = &reconciletest.Mortal{Log: w.log, Lives: lives, Last: true}
+					w.options.Log = &reconciletest.Mortal{Log: w.DeployLog, Lives: lives, Last: true}
 					w.options.UntilIdle, w.options.Tasks = true, worker{w, "second"}
 					died = errors.Is(environments.NewController(w.options).Run(w.Context()), reconciletest.ErrDead)
 					w.follow()
 					w.do("web", environment.Pause{By: "alice"})
-					w.options.Log, w.options.Tasks = w.log, worker{w, "third"}
+					w.options.Log, w.options.Tasks = w.DeployLog, worker{w, "third"}
 					ctx, end := context.WithTimeout(w.Context(), time.Hour)
 					defer end()
 					if err := environments.NewController(w.options).Run(ctx); err != nil {
@@ -239,7 +241,7 @@ func TestWhichControllerDiesWhereverTheLogTellsTheSame(t *testing.T) {
 		inWorld(t, func(w *world) {
 			w.deployed(daemon("web", method), "a", "b")
 			w.options.Parallelism = 1
-			m := &reconciletest.Mortal{Log: w.log, Lives: lives, Last: last}
+			m := &reconciletest.Mortal{Log: w.DeployLog, Lives: lives, Last: last}
 			w.options.Log = m
 			w.untilTheEnd(func() {
 				w.redeployed(1, daemon("web", method, image("2")))
@@ -254,7 +256,7 @@ func TestWhichControllerDiesWhereverTheLogTellsTheSame(t *testing.T) {
 			require.LessOrEqual(t, w.doubled, most)
 			assert.GreaterOrEqual(t, w.least, fewest)
 			seen := map[string]bool{}
-			for _, e := range w.events() {
+			for _, e := range w.Events() {
 				deployment, _, _ := strings.Cut(e.Deployment, "@")
 				if line := fmt.Sprintf("%s of %s for %s", e.Name, e.Target, deployment); !seen[line] {
 					seen[line] = true
@@ -315,8 +317,8 @@ func TestWhatWasInterruptedIsDoneAgainByTheNext(t *testing.T) {
 		end   func(*running)
 		cause error
 	}{
-		"because the controller is to stop": {func(r *running) { close(r.stop) }, fmt.Errorf("applying: %w", runner.ErrInterrupted)},
-		"because it is killed":              {func(r *running) { r.kill(errKilled) }, errors.New("the engine hung up")},
+		"because the controller is to stop": {func(r *running) { close(r.Stop) }, fmt.Errorf("applying: %w", runner.ErrInterrupted)},
+		"because it is killed":              {func(r *running) { r.Kill(errKilled) }, errors.New("the engine hung up")},
 	} {
 		t.Run(name, func(t *testing.T) {
 			inWorld(t, func(w *world) {
@@ -327,10 +329,10 @@ func TestWhatWasInterruptedIsDoneAgainByTheNext(t *testing.T) {
 				c.end(r)
 				wait(time.Second)
 				close(interrupted)
-				err := <-r.ended
+				err := <-r.Ended
 				assert.True(t, err == nil || errors.Is(err, errKilled), "%v", err)
 				r.over()
-				r.kill(nil)
+				r.Kill(nil)
 				w.wantCount(0, record.TaskFailed)
 				w.working = nil
 				w.untilIdle()

@@ -395,7 +395,7 @@ func TestWhatIsRefusedKeepsNobodyFromBeingVerified(t *testing.T) {
 	inWorld(t, func(w *world) {
 		w.options.Parallelism = 1
 		w.tests(time.Second, nil)
-		w.options.Log = &reconciletest.Hooked{Log: w.log, Event: record.StepVerifying, Hook: reconciletest.Refuse(record.Target("shop"))}
+		w.options.Log = &reconciletest.Hooked{Log: w.DeployLog, Event: record.StepVerifying, Hook: reconciletest.Refuse(record.Target("shop"))}
 		for _, name := range []string{"shop", "web"} {
 			w.deployed(daemon(name, verified), name+"1", name+"2")
 		}
@@ -456,7 +456,7 @@ func TestADeploymentThatCannotBeVerifiedIsStuckOrRolledBack(t *testing.T) {
 }
 
 func (w *world) cause(name string) (cause string) {
-	for _, e := range w.events() {
+	for _, e := range w.Events() {
 		if e.Name == name {
 			cause = record.Cause(e)
 		}

@@ -191,7 +191,7 @@ func TestANewHostOfTwoEnvironmentsIsOneOfThem(t *testing.T) {
 func TestAHostThatTheLogRefusesToOneEnvironmentIsFreeForAnother(t *testing.T) {
 	inWorld(t, func(w *world) {
 		w.deployEach(map[string]string{"prod": "a", "all": "c"}, agent)
-		w.options.Log = &reconciletest.Hooked{Log: w.log, Event: record.HostsChanged, Hook: reconciletest.Refuse(record.Target("prod"))}
+		w.options.Log = &reconciletest.Hooked{Log: w.DeployLog, Event: record.HostsChanged, Hook: reconciletest.Refuse(record.Target("prod"))}
 		w.start()
 		wait(time.Minute)
 		w.inventory("prod", "a", "b")
@@ -334,7 +334,7 @@ func TestWhatWasLeftIsTakenOverWhereItIsTheSame(t *testing.T) {
 		})
 		w.do("old", environment.Clean{})
 		w.untilIdle()
-		for _, e := range w.events() {
+		for _, e := range w.Events() {
 			assert.True(t, e.Name != record.TaskTerminating || e.Target == "task/old/1/d", "%s is terminated", e.Target)
 		}
 		assert.ErrorContains(t, w.command("own", environment.AdoptFrom{From: "old", Revision: 1, Hosts: []string{"a"}}), "nothing to take over")

@@ -18,7 +18,6 @@ import (
 	"github.com/deployster-go/deployster/control/environments"
 	"github.com/deployster-go/deployster/control/reconcile"
 	"github.com/deployster-go/deployster/control/reconcile/reconciletest"
-	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/deploylog/logtest"
 	"github.com/deployster-go/deployster/environment"
 	"github.com/deployster-go/deployster/environment/definition"
@@ -28,9 +27,7 @@ import (
 // world is hosts with tasks on them, and a log on which controllers keep those as environments want them, in a time of
 // its own, which passes when nothing else happens.
 type world struct {
-	testing.TB
-	open         logtest.Store // the log, as another process does
-	log          deploylog.Log
+	*reconciletest.World
 	environments *environments.Environments // of whoever gives commands
 	options      environments.Options
 
@@ -52,10 +49,8 @@ type world struct {
 	acts       []string                         // "start|stop HOST NAME:REVISION"
 	checks     int
 	verify     func(ctx context.Context, v environment.Verification) error // nil succeeds
-	notified   []string
-	recorded   func(deploylog.Event)
-	acting     map[string]map[string]int // actions that are going on, by environment and controller
-	watched    map[string]bool           // "CONTROLLER HOST"
+	acting     map[string]map[string]int                                   // actions that are going on, by environment and controller
+	watched    map[string]bool                                             // "CONTROLLER HOST"
 
 	controllers []*running // that have not ended
 	doubled     int        // the most hosts that ever had two tasks of an environment
@@ -80,14 +75,13 @@ func inWorld(t *testing.T, test func(*world)) {
 
 func newWorld(t testing.TB, store logtest.Store) *world {
 	w := &world{
-		TB: t, open: store, slots: 1, queries: map[string][]string{}, tasks: map[string]map[string]tasks.ProbeResult{}, bad: map[string]bool{},
+		World: reconciletest.NewWorld(t, store), slots: 1, queries: map[string][]string{}, tasks: map[string]map[string]tasks.ProbeResult{}, bad: map[string]bool{},
 		changed: map[string]func(){}, probes: map[string]int{}, acting: map[string]map[string]int{}, watched: map[string]bool{},
 	}
-	w.log = w.open()
-	w.environments = environments.New(w.log, time.Now)
+	w.environments = environments.New(w.DeployLog, time.Now)
 	w.environments.Identify(w.Things)
 	w.options = environments.Options{
-		Options: reconcile.Options{Log: w.log, Parallelism: 10, Now: time.Now}, Tasks: worker{w, "first"}, Inventory: w, Observer: w,
+		Options: reconcile.Options{Log: w.DeployLog, Parallelism: 10, Now: time.Now}, Tasks: worker{w, "first"}, Inventory: w, Observer: w,
 	}
 	return w
 }
@@ -258,32 +252,6 @@ func (w *world) Attribute(host, name string) string {
 
 func (w *world) Slots(string) int { return under(w, func() int { return w.slots }) }
 
-func (w *world) Recorded(e deploylog.Event) {
-	w.notify("%s %s", e.Name, e.Target)
-	if w.recorded != nil {
-		w.recorded(e)
-	}
-}
-
-func (w *world) Notice(text string) { w.notify("notice: %s", text) }
-
-func (w *world) notify(format string, values ...any) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.notified = append(w.notified, fmt.Sprintf(format, values...))
-}
-
-func (w *world) notices(text string) (all []string) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	for _, t := range w.notified {
-		if strings.Contains(t, text) {
-			all = append(all, t)
-		}
-	}
-	return all
-}
-
 func under[T any](w *world, get func() T) T { w.mu.Lock(); defer w.mu.Unlock(); return get() }
 func (w *world) set(change func())          { w.mu.Lock(); defer w.mu.Unlock(); change() }
 
@@ -437,17 +405,9 @@ func (w *world) wantRows(name, want string) {
 	}
 }
 
-func (w *world) events() (all []deploylog.Event) {
-	for e, err := range w.log.Read(context.Background(), deploylog.Filter{}) {
-		require.NoError(w, err)
-		all = append(all, e)
-	}
-	return all
-}
-
 // story are the events as "TIME EVENT TARGET", with what went wrong.
 func (w *world) story() (story []string) {
-	for _, e := range w.events() {
+	for _, e := range w.Events() {
 		story = append(story, fmt.Sprintf("%s %s %s %d %s", e.CreatedAt.Format("15:04:05.000"), e.Name, e.Target, e.Attempt, e.Data))
 	}
 	return story
@@ -455,7 +415,7 @@ func (w *world) story() (story []string) {
 
 func (w *world) when(name string, n int) time.Time {
 	w.Helper()
-	for _, e := range w.events() {
+	for _, e := range w.Events() {
 		if e.Name == name {
 			if n--; n == 0 {
 				return e.CreatedAt
@@ -467,7 +427,7 @@ func (w *world) when(name string, n int) time.Time {
 }
 
 func (w *world) count(name string) (n int) {
-	for _, e := range w.events() {
+	for _, e := range w.Events() {
 		if e.Name == name {
 			n++
 		}
@@ -485,7 +445,7 @@ func (w *world) wantCount(want int, names ...string) {
 }
 
 func (w *world) wantNotice(words string) {
-	got := w.notices("notice")
+	got := w.Notices("notice")
 	assert.True(w, len(got) == 1 && strings.Contains(got[0], words), "notified %q", got)
 }
 
@@ -501,22 +461,19 @@ func (w *world) untilIdle() {
 
 // running is a controller at work.
 type running struct {
-	w     *world
-	stop  chan struct{}
-	kill  context.CancelCauseFunc
-	ended chan error
+	*reconciletest.Process
+	w *world
 }
 
 func (w *world) start() *running { return w.startWith(w.options) }
 
 func (w *world) startWith(o environments.Options) *running {
-	ctx, kill := context.WithCancelCause(context.Background())
-	r := &running{w: w, stop: make(chan struct{}), kill: kill, ended: make(chan error, 1)}
-	o.Drain = r.stop
-	c := environments.NewController(o)
+	r := &running{w: w}
+	r.Process = reconciletest.Start(w, func(ctx context.Context, drain <-chan struct{}) error {
+		o.Drain = drain
+		return environments.NewController(o).Run(ctx)
+	})
 	w.controllers = append(w.controllers, r)
-	go func() { r.ended <- c.Run(ctx) }()
-	synctest.Wait()
 	return r
 }
 
@@ -529,29 +486,24 @@ func (w *world) within(scope *reconcile.Scope) *running {
 // another starts a controller as another process does, of some environments or, without names, of all.
 func (w *world) another(controller string, names ...string) *running {
 	o := w.options
-	o.Log, o.Tasks, o.Scope = w.open(), worker{w, controller}, reconcile.Of(names...)
+	o.Log, o.Tasks, o.Scope = w.Open(), worker{w, controller}, reconcile.Of(names...)
 	return w.startWith(o)
 }
 
 // end stops the controller and waits until it has ended, and watches nothing any more.
 func (r *running) end() {
-	close(r.stop)
-	assert.NoError(r.w, <-r.ended)
+	r.End()
 	synctest.Wait()
 	if r.over(); len(r.w.controllers) == 0 {
 		assert.Empty(r.w, r.w.watched)
 	}
-	r.kill(nil)
 }
 
 func (r *running) over() {
 	r.w.controllers = slices.DeleteFunc(r.w.controllers, func(other *running) bool { return other == r })
 }
 
-var errKilled = errors.New("killed")
-
 func (r *running) die() {
-	r.kill(errKilled)
 	r.over()
-	assert.ErrorIs(r.w, <-r.ended, errKilled)
+	r.Die()
 }

@@ -114,7 +114,7 @@ func TestWhatRestsHoldsItsHostUntilItsDeploymentEnds(t *testing.T) {
 				end(p)
 				wait(time.Minute)
 				p.wantFinished("1q")
-				r.end()
+				r.End()
 			})
 		})
 	}
@@ -130,8 +130,8 @@ func TestWhoTakesOverLeavesAHostToThePipelineThatHasBegunThere(t *testing.T) {
 			r := p.start()
 			<-began
 			wait(1500 * time.Millisecond)
-			r.kill()
-			<-r.ended
+			r.Kill(nil)
+			<-r.Ended
 		}
 		p.untilIdle()
 		p.wantInARow("a")
@@ -142,7 +142,7 @@ func TestWhoTakesOverLeavesAHostToThePipelineThatHasBegunThere(t *testing.T) {
 
 // givesUp has revision 1 of p begin on a host and give its slot up between two steps, and q
 // begin there, each of whose steps takes five minutes.
-func (p *plant) givesUp(how func()) *running {
+func (p *plant) givesUp(how func()) *reconciletest.Process {
 	p.twoOnHosts(100, "a")
 	p.killed = make(chan struct{})
 	p.work = func(s step.Step) error {
@@ -184,15 +184,15 @@ func TestWhoGoesOnWaitsForWhoBeganOnTheHostMeanwhile(t *testing.T) {
 					way.on(p)
 					if dies {
 						wait(time.Minute)
-						r.kill()
+						r.Kill(nil)
 						close(p.killed)
-						<-r.ended
+						<-r.Ended
 						p.killed = nil
 						before = len(p.inOrder())
 						p.untilIdle()
 					} else {
 						wait(time.Hour)
-						r.end()
+						r.End()
 					}
 					p.wantFinished("1")
 					p.wantFinished("1q")
@@ -222,11 +222,11 @@ func TestWhatNeedsNoSlotIsDoneWhileAllAreTaken(t *testing.T) {
 		wait(300 * time.Millisecond)
 		assert.True(t, slices.Contains(p.story("1"), "stage-finished-successfully p/ok"), "the approved stage waits for hosts")
 		p.wantBegun("1 host-deployed h0000", "1 host-deployed h0001")
-		close(r.stop)
+		close(r.Stop)
 		results <- nil
 		results <- nil
-		<-r.ended
-		r.kill()
+		<-r.Ended
+		r.Kill(nil)
 	})
 }
 
@@ -245,7 +245,7 @@ func (c *counting) Lock(ctx context.Context, name string) (func(), error) {
 
 func TestWhatItRecordsItselfAndWhatRunsRecordWakesNobody(t *testing.T) {
 	inPlant(t, func(p *plant) {
-		c := &counting{Log: p.log}
+		c := &counting{Log: p.DeployLog}
 		p.options.Log = c
 		p.define(runStage("only"))
 		r := p.start()
@@ -255,12 +255,12 @@ func TestWhatItRecordsItselfAndWhatRunsRecordWakesNobody(t *testing.T) {
 		p.wantStatus("1", deployment.Finished)
 		before := c.locks
 		for i := range 100 {
-			_, err := p.log.Append(p.Context(), deploylog.Event{Deployment: fmt.Sprint(i), Target: "resource/db", Name: "resource-started"})
+			_, err := p.DeployLog.Append(p.Context(), deploylog.Event{Deployment: fmt.Sprint(i), Target: "resource/db", Name: "resource-started"})
 			require.NoError(t, err)
 		}
 		wait(300 * time.Millisecond)
 		assert.True(t, c.locks == before && before <= 7, "it held %d passes, and then %d", before, c.locks-before)
-		r.end()
+		r.End()
 	})
 }
 
@@ -300,14 +300,12 @@ func TestAPipelineThatTheLogRefusesIsLeftOutAndTheOthersGoOn(t *testing.T) {
 				p.wantFinished("1q")
 				p.options.UntilIdle = false
 				r := p.start()
-				p.mu.Lock()
-				p.notified = nil
-				p.mu.Unlock()
+				p.Forget()
 				wait(time.Minute)
 				p.release("2") // is something new, but does not help
 				wait(time.Minute)
-				r.end()
-				got := p.notices("notice")
+				r.End()
+				got := p.Notices("notice")
 				assert.True(t, len(got) == 0, "notified again and again: %q", got)
 			})
 		})
@@ -321,14 +319,14 @@ func TestWhoIsLeftOutIsNoticedOnceWithItsEvent(t *testing.T) {
 		p.release("1")
 		r := p.start()
 		wait(time.Minute)
-		if got := p.notices("notice"); len(got) != 1 || !strings.Contains(got[0], "pipeline p is left out until something new of it is in the log") || !strings.Contains(got[0], "stage-started of stage/p/only") {
+		if got := p.Notices("notice"); len(got) != 1 || !strings.Contains(got[0], "pipeline p is left out until something new of it is in the log") || !strings.Contains(got[0], "stage-started of stage/p/only") {
 			t.Errorf("notified %q", got)
 		}
 		p.do(pipeline.Cancel{Revision: "1"})
 		p.release("2")
 		wait(time.Second)
 		p.wantStatus("2", deployment.Finished)
-		r.end()
+		r.End()
 	})
 }
 
@@ -339,7 +337,7 @@ func TestWhatTheLogCannotTakeKeepsNothingElseOut(t *testing.T) {
 		p.other("1q")
 		p.release("1")
 		results := p.holdWork()
-		p.options.Log = &reconciletest.Hooked{Log: p.log, Event: "stage-manifest-applied", Hook: reconciletest.Refuse("stage/p/only")}
+		p.options.Log = &reconciletest.Hooked{Log: p.DeployLog, Event: "stage-manifest-applied", Hook: reconciletest.Refuse("stage/p/only")}
 		r := p.start()
 		end := p.hang() // so that both outcomes are there at once
 		results <- nil
@@ -349,8 +347,8 @@ func TestWhatTheLogCannotTakeKeepsNothingElseOut(t *testing.T) {
 		p.wantFinished("1q")
 		story := p.story("1")
 		assert.False(t, slices.Contains(story, "stage-manifest-applied p/only"), "the log tells %q", story)
-		assert.True(t, len(p.notices("pipeline p is left out")) == 1, "notified %q", p.notified)
-		r.end()
+		assert.True(t, len(p.Notices("pipeline p is left out")) == 1, "notified %q", p.Notices(""))
+		r.End()
 	})
 }
 

@@ -28,27 +28,23 @@ import (
 // plant is a log on which schedulers carry revisions through pipelines, in a time of its own, which passes when nothing
 // else happens. It is the worker of the schedulers, their hosts and their observer.
 type plant struct {
-	testing.TB
-	open      logtest.Store // the log, as another process does
-	log       deploylog.Log
+	*reconciletest.World
 	pipelines *pipelines.Pipelines // of whoever gives commands
 	options   pipelines.Options
 
-	mu       sync.Mutex
-	members  map[string][]string
-	noHosts  error
-	hangs    chan struct{} // until it is closed, selecting the hosts does; nil is never
-	slots    int
-	before   func(step.Step)       // begin
-	work     func(step.Step) error // when it has begun
-	killed   chan struct{}         // what is at work then fails
-	settle   func(context.Context, step.Work) error
-	made     map[string]string
-	begun    []string       // "REVISION EVENT [HOST]"
-	atOnce   map[string]int // work that goes on, by host
-	notified []string
-	recorded func(deploylog.Event)
-	ids      int
+	mu      sync.Mutex
+	members map[string][]string
+	noHosts error
+	hangs   chan struct{} // until it is closed, selecting the hosts does; nil is never
+	slots   int
+	before  func(step.Step)       // begin
+	work    func(step.Step) error // when it has begun
+	killed  chan struct{}         // what is at work then fails
+	settle  func(context.Context, step.Work) error
+	made    map[string]string
+	begun   []string       // "REVISION EVENT [HOST]"
+	atOnce  map[string]int // work that goes on, by host
+	ids     int
 }
 
 func inPlant(t *testing.T, test func(*plant)) {
@@ -56,18 +52,17 @@ func inPlant(t *testing.T, test func(*plant)) {
 }
 
 func newPlant(t testing.TB, store logtest.Store) *plant {
-	p := &plant{TB: t, open: store, slots: 1, members: map[string][]string{}, atOnce: map[string]int{}}
-	p.log = p.open()
-	p.pipelines = pipelines.New(p.log, time.Now)
+	p := &plant{World: reconciletest.NewWorld(t, store), slots: 1, members: map[string][]string{}, atOnce: map[string]int{}}
+	p.pipelines = pipelines.New(p.DeployLog, time.Now)
 	p.options = pipelines.Options{
-		Options: reconcile.Options{Log: p.log, Parallelism: 10, Now: time.Now}, Worker: p, Hosts: p, Observer: p, NewID: p.id,
+		Options: reconcile.Options{Log: p.DeployLog, Parallelism: 10, Now: time.Now}, Worker: p, Hosts: p, Observer: p, NewID: p.id,
 	}
 	return p
 }
 
 // takenOver is the log for a scheduler that comes after another died: with a snapshot of what that left.
 func (p *plant) takenOver() deploylog.Log {
-	kept := &reconciletest.Snapshots{Log: p.log}
+	kept := &reconciletest.Snapshots{Log: p.DeployLog}
 	q := pipelines.New(kept, time.Now)
 	q.KeepSnapshots(pipelines.Snapshots(1))
 	require.NoError(p, q.Follow(p.Context(), 0))
@@ -93,7 +88,7 @@ func (p *plant) Work(ctx context.Context, s step.Step, _ map[string]string, want
 	if err := wanted(); err != nil {
 		return nil, err
 	}
-	_, err := p.log.Append(ctx, deploylog.Event{Deployment: p.id(), Target: "run/step", Revision: s.Revision, Name: "run-started"})
+	_, err := p.DeployLog.Append(ctx, deploylog.Event{Deployment: p.id(), Target: "run/step", Revision: s.Revision, Name: "run-started"})
 	p.mu.Lock()
 	p.begun = append(p.begun, say(s))
 	if p.atOnce[s.Host]++; s.Host != "" && p.atOnce[s.Host] > p.slots {
@@ -115,7 +110,7 @@ func (p *plant) Work(ctx context.Context, s step.Step, _ map[string]string, want
 }
 
 func (p *plant) Settle(ctx context.Context, w step.Work) error {
-	p.notify("settle %s %s", w.Revision, w.Event)
+	p.Notify("settle %s %s", w.Revision, w.Event)
 	p.mu.Lock()
 	settle := p.settle
 	p.mu.Unlock()
@@ -159,34 +154,9 @@ func (p *plant) hang() (end func()) {
 	return func() { close(p.hangs) }
 }
 
-func (p *plant) notify(format string, values ...any) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.notified = append(p.notified, fmt.Sprintf(format, values...))
-}
-
-// The plant as pipelines.Observer.
-func (p *plant) Recorded(e deploylog.Event) {
-	p.notify("%s %s", e.Name, e.Target)
-	if p.recorded != nil {
-		p.recorded(e)
-	}
-}
-func (p *plant) Began(s step.Step) { p.notify("began %s", say(s)) }
+func (p *plant) Began(s step.Step) { p.Notify("began %s", say(s)) }
 func (p *plant) Again(s step.Step, cause error, after time.Duration) {
-	p.notify("again %s after %s: %v", say(s), after, cause)
-}
-func (p *plant) Notice(text string) { p.notify("notice: %s", text) }
-
-func (p *plant) notices(text string) (all []string) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	for _, t := range p.notified {
-		if strings.Contains(t, text) {
-			all = append(all, t)
-		}
-	}
-	return all
+	p.Notify("again %s after %s: %v", say(s), after, cause)
 }
 
 func (p *plant) hasBegun() []string {
@@ -226,7 +196,7 @@ func (p *plant) other(revision string) {
 	}
 }
 
-func (p *plant) append(e deploylog.Event) { must.Get(p.log.Append(p.Context(), e))(p) }
+func (p *plant) append(e deploylog.Event) { must.Get(p.DeployLog.Append(p.Context(), e))(p) }
 
 func (p *plant) untilIdle() {
 	o := p.options
@@ -234,50 +204,25 @@ func (p *plant) untilIdle() {
 	require.NoError(p, pipelines.NewScheduler(o).Run(context.Background()))
 }
 
-// running is a scheduler at work.
-type running struct {
-	p     *plant
-	stop  chan struct{}
-	kill  context.CancelFunc
-	ended chan error
-}
-
-func (p *plant) start() *running {
-	ctx, kill := context.WithCancel(context.Background())
-	r := &running{p: p, stop: make(chan struct{}), kill: kill, ended: make(chan error, 1)}
+func (p *plant) start() *reconciletest.Process {
 	o := p.options
-	o.Drain = r.stop
-	s := pipelines.NewScheduler(o)
-	go func() { r.ended <- s.Run(ctx) }()
-	synctest.Wait()
-	return r
-}
-
-func (r *running) end() {
-	close(r.stop)
-	assert.NoError(r.p, <-r.ended)
-	r.kill()
+	return reconciletest.Start(p, func(ctx context.Context, drain <-chan struct{}) error {
+		o.Drain = drain
+		return pipelines.NewScheduler(o).Run(ctx)
+	})
 }
 
 // wait lets so much time pass, and everything happen that then does.
 func wait(d time.Duration) { reconciletest.Wait(d) }
 
 func (p *plant) story(revision string) (story []string) {
-	for _, e := range p.events() {
+	for _, e := range p.Events() {
 		if e.Revision == revision && e.Target.Kind() != "run" {
 			_, name, _ := strings.Cut(string(e.Target), "/")
 			story = append(story, e.Name+" "+name)
 		}
 	}
 	return story
-}
-
-func (p *plant) events() (all []deploylog.Event) {
-	for e, err := range p.log.Read(context.Background(), deploylog.Filter{}) {
-		require.NoError(p, err)
-		all = append(all, e)
-	}
-	return all
 }
 
 func (p *plant) wantStory(revision, want string) {

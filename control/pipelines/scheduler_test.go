@@ -37,13 +37,13 @@ func TestWhoeverDiesWhereverTheLogIsTheSame(t *testing.T) {
 			p.release("1")
 			p.options.Parallelism = 1
 			p.before = func(s step.Step) {
-				for _, e := range p.events() {
+				for _, e := range p.Events() {
 					if e.Deployment == s.Deployment && e.Target == s.Target && e.Name == s.Event {
 						t.Errorf("%s is done again", say(s))
 					}
 				}
 			}
-			m := &reconciletest.Mortal{Log: p.log, Lives: lives, Last: last}
+			m := &reconciletest.Mortal{Log: p.DeployLog, Lives: lives, Last: last}
 			p.options.Log, p.options.UntilIdle = m, true
 			approved := false
 			for {
@@ -86,7 +86,7 @@ func sameWhereverItDies(t *testing.T, least int, carry func(t *testing.T, lives 
 
 // told is what the log tells, but for the beginnings of steps, of which there is one for each try.
 func (p *plant) told() (story []string) {
-	for _, e := range p.events() {
+	for _, e := range p.Events() {
 		if e.Target.Kind() != "run" && e.Name != record.StepsBegun {
 			story = append(story, fmt.Sprintf("%s %s %s %d %s", e.Name, e.Target, e.Revision, e.Attempt, e.Data))
 		}
@@ -126,7 +126,7 @@ func TestHostsJoinAndLeaveWhileItRuns(t *testing.T) {
 		wait(time.Second)
 		p.wantBegun("1 host-deployed a", "1 host-deployed c")
 		p.wantStatus("1", deployment.Finished)
-		r.end()
+		r.End()
 	})
 }
 
@@ -141,15 +141,15 @@ func TestAnInventoryThatCannotBeReadKeepsTheKnownHosts(t *testing.T) {
 		results <- nil
 		wait(time.Minute)
 		p.wantStatus("1", deployment.Finished)
-		got := p.notices("notice")
+		got := p.Notices("notice")
 		assert.True(t, len(got) == 1 && strings.Contains(got[0], "pipeline p goes on with the hosts it knows: no such file"),
 			"notified %q", got)
 		p.inventory(nil, "g", "h000")
 		wait(time.Minute)
 		p.inventory(errors.New("no such file"), "g")
 		wait(time.Minute)
-		assert.Len(t, p.notices("notice"), 2, "notified")
-		r.end()
+		assert.Len(t, p.Notices("notice"), 2, "notified")
+		r.End()
 	})
 }
 
@@ -169,7 +169,7 @@ func TestAnInventoryThatHangsHoldsNobodyUp(t *testing.T) {
 		}
 		end()
 		<-cancelled
-		r.end()
+		r.End()
 	})
 }
 
@@ -182,10 +182,10 @@ func TestADefinitionThatComesWhileTheHostsAreLookedAtHasItsOwn(t *testing.T) {
 		p.define(deployTo("all", "g", steps("host-deployed")), deployTo("more", "g2", steps("host-deployed"), "all"))
 		p.inventory(nil, "g2", "z")
 		close(p.hangs)
-		assert.NoError(t, <-r.ended)
+		assert.NoError(t, <-r.Ended)
 		p.wantStatus("1", deployment.Finished)
 		p.wantBegun("1 host-deployed h000", "1 host-deployed z")
-		r.kill()
+		r.Kill(nil)
 	})
 }
 
@@ -205,7 +205,7 @@ func TestStopDoesNotWaitForWhatRestsAfterAFailure(t *testing.T) {
 		r := p.start()
 		wait(3 * time.Minute)
 		before := time.Now()
-		r.end()
+		r.End()
 		took := time.Since(before)
 		assert.True(t, took <= 0, "it took %v", took)
 		p.wantStatus("1", deployment.Running)
@@ -216,13 +216,13 @@ func TestItGoesOnAsSoonAsSomethingComesFromOutside(t *testing.T) {
 	inPlant(t, func(p *plant) {
 		p.define(approval("ok"), runStage("end", "ok"))
 		r := p.start()
-		elsewhere := pipelines.New(p.open(), time.Now)
+		elsewhere := pipelines.New(p.Open(), time.Now)
 		for _, c := range []pipeline.Command{pipeline.Release{Revision: "1", ID: p.id()}, pipeline.Approve{Stage: "ok", Revision: "1"}} {
 			must.Get(elsewhere.Command(p.Context(), "p", c))(t)
 			wait(60 * time.Millisecond)
 		}
 		p.wantStatus("1", deployment.Finished)
-		r.end()
+		r.End()
 	})
 }
 
@@ -230,7 +230,7 @@ func TestALogThatIsPoisonedEndsTheSchedulerWhenItsWorkHasEnded(t *testing.T) {
 	inPlant(t, func(p *plant) {
 		p.fleet(3, "host-deployed")
 		results := p.holdWork()
-		m := &reconciletest.Mortal{Log: p.log, Lives: 5}
+		m := &reconciletest.Mortal{Log: p.DeployLog, Lives: 5}
 		p.options.Log = m
 		s := pipelines.NewScheduler(p.options)
 		ended := make(chan error, 1)
@@ -239,8 +239,8 @@ func TestALogThatIsPoisonedEndsTheSchedulerWhenItsWorkHasEnded(t *testing.T) {
 		m.Die()
 		results <- nil
 		wait(time.Minute)
-		assert.True(t, len(ended) == 0 && len(p.notices("the scheduler ends when what it has begun is done")) == 1,
-			"it did not wait, or does not say so: %q", p.notices("notice"))
+		assert.True(t, len(ended) == 0 && len(p.Notices("the scheduler ends when what it has begun is done")) == 1,
+			"it did not wait, or does not say so: %q", p.Notices("notice"))
 		results <- nil
 		results <- nil
 		err := <-ended
@@ -253,8 +253,8 @@ func TestAMarkerThatSomebodyElseRecordedIsRead(t *testing.T) {
 	inPlant(t, func(p *plant) {
 		p.define(runStage("only"))
 		p.release("1")
-		p.options.Log = &reconciletest.Hooked{Log: p.log, Event: "stage-started", Hook: func(e deploylog.Event) error {
-			_, err := p.log.Append(context.Background(), e)
+		p.options.Log = &reconciletest.Hooked{Log: p.DeployLog, Event: "stage-started", Hook: func(e deploylog.Event) error {
+			_, err := p.DeployLog.Append(context.Background(), e)
 			return err
 		}}
 		p.untilIdle()
@@ -271,7 +271,7 @@ func TestTheObserverIsNotifiedOfEverythingOnceAndInOrder(t *testing.T) {
 			"stage-started stage/p/only", "began 1 stage-manifest-applied", "stage-manifest-applied stage/p/only",
 			"stage-finished-successfully stage/p/only", "pipeline-finished-successfully pipeline/p",
 		}
-		assert.True(t, slices.Equal(p.notified, want), "notified %q, not %q", p.notified, want)
+		assert.True(t, slices.Equal(p.Notices(""), want), "notified %q, not %q", p.Notices(""), want)
 	})
 }
 
@@ -280,8 +280,8 @@ func TestWhetherASchedulerControlsAPipeline(t *testing.T) {
 		p.define(runStage("only"))
 		assert.False(t, p.pipelines.Controlled("p"), "there is none")
 		r := p.start()
-		assert.True(t, pipelines.New(p.open(), time.Now).Controlled("p"), "there is one")
-		r.end()
+		assert.True(t, pipelines.New(p.Open(), time.Now).Controlled("p"), "there is one")
+		r.End()
 		assert.False(t, p.pipelines.Controlled("p"), "there is none any more")
 	})
 }
@@ -293,7 +293,7 @@ func TestAllSeeTheSamePipelinesWhoeverChangesThem(t *testing.T) {
 	var group sync.WaitGroup
 	all := []*pipelines.Pipelines{p.pipelines}
 	for range 2 {
-		all = append(all, pipelines.New(p.open(), time.Now))
+		all = append(all, pipelines.New(p.Open(), time.Now))
 	}
 	for who, q := range all {
 		group.Go(func() {
@@ -305,7 +305,7 @@ func TestAllSeeTheSamePipelinesWhoeverChangesThem(t *testing.T) {
 		})
 	}
 	group.Wait()
-	events := p.events()
+	events := p.Events()
 	assert.True(t, len(events) == 1+each, "there are %d events, not one for each of %d revisions", len(events), each)
 	for _, q := range all {
 		require.NoError(t, q.Follow(t.Context(), 0))
@@ -322,14 +322,14 @@ func TestAllSeeTheSamePipelinesWhoeverChangesThem(t *testing.T) {
 func TestEveryEventIsPassedOnceAndInOrder(t *testing.T) {
 	p := newPlant(t, reconciletest.InFile(t))
 	var seen []int64
-	q := pipelines.New(p.log, time.Now, func(e deploylog.Event) { seen = append(seen, e.Seq) })
+	q := pipelines.New(p.DeployLog, time.Now, func(e deploylog.Event) { seen = append(seen, e.Seq) })
 	p.define(runStage("only"))
 	for i := range 3 {
 		p.release(fmt.Sprint("of another ", i))
 		must.Get(q.Command(t.Context(), "p", pipeline.Release{Revision: fmt.Sprint(i), ID: p.id()}))(t)
 	}
 	must.Get(q.Change(t.Context(), "p", false, func(s *pipeline.State) ([]deploylog.Event, error) {
-		if _, err := p.log.Append(t.Context(), deploylog.Event{Deployment: "run", Target: "run/web.yaml", Name: "run-started"}); err != nil {
+		if _, err := p.DeployLog.Append(t.Context(), deploylog.Event{Deployment: "run", Target: "run/web.yaml", Name: "run-started"}); err != nil {
 			return nil, err
 		}
 		return s.Propose(pipeline.Release{Revision: "last", ID: p.id()}, time.Time{})
@@ -343,7 +343,7 @@ func TestPipelinesAreAsTheyWereAtAnEvent(t *testing.T) {
 	p.define(runStage("only"))
 	p.release("1")
 	p.release("2")
-	q := pipelines.New(p.log, time.Now)
+	q := pipelines.New(p.DeployLog, time.Now)
 	require.NoError(t, q.Follow(t.Context(), 2))
 	_ = q.Ask("p", func(s *pipeline.State) error { assert.Len(t, s.Registrations(), 1, "it knows"); return nil })
 }
@@ -359,7 +359,7 @@ func TestAPipelineThatThereIsNotIsSaidSo(t *testing.T) {
 	refused(err, "there is none yet")
 	p.define(runStage("only"))
 	refused(p.pipelines.Ask("q", ask), `"q"; there are p`)
-	assert.Len(t, p.events(), 1, "it recorded")
+	assert.Len(t, p.Events(), 1, "it recorded")
 }
 
 func TestAChangeThatIsRefusedRecordsNothingAndLetsOthersIn(t *testing.T) {
@@ -367,7 +367,7 @@ func TestAChangeThatIsRefusedRecordsNothingAndLetsOthersIn(t *testing.T) {
 	p.define(runStage("only"))
 	no := errors.New("no")
 	_, err := p.pipelines.Change(t.Context(), "p", false, func(*pipeline.State) ([]deploylog.Event, error) { return nil, no })
-	assert.True(t, errors.Is(err, no) && len(p.events()) == 1, "it says %v, and recorded %v", err, p.events())
+	assert.True(t, errors.Is(err, no) && len(p.Events()) == 1, "it says %v, and recorded %v", err, p.Events())
 	p.release("1")
 }
 
@@ -377,7 +377,7 @@ func TestWhoWaitsForTheDecideLockCanGiveUp(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	assert.ErrorIs(t, must.Fail(p.pipelines.Change(t.Context(), "p", false, func(*pipeline.State) ([]deploylog.Event, error) {
 		cancel()
-		_, err := pipelines.New(p.log, time.Now).Command(ctx, "p", pipeline.Release{Revision: "1", ID: "d"})
+		_, err := pipelines.New(p.DeployLog, time.Now).Command(ctx, "p", pipeline.Release{Revision: "1", ID: "d"})
 		return nil, err
 	})), context.Canceled)
 }

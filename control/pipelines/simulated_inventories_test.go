@@ -30,36 +30,13 @@ type checkout struct {
 	*plant
 	letter string
 	mu     sync.Mutex
-	called []calling // what the inventory was called, the newest last
+	called *reconciletest.Names // of the inventory
 	hosts  []string
-	at     *running // nil while it is not at work
+	at     *reconciletest.Process // nil while it is not at work
 	worked int
 }
 
-// calling is the name that something had from a time on.
-type calling struct {
-	name  string
-	since time.Time
-}
-
-// grace is how long a scheduler may take to see that something is called differently: it looks each second.
-const grace = 2 * time.Second
-
-// lately are the names that something had at a time, or within the grace before it.
-func lately(all []calling, at time.Time) (names []string) {
-	for i, c := range all {
-		if !c.since.After(at) && (i+1 == len(all) || !all[i+1].since.Before(at.Add(-grace))) {
-			names = append(names, c.name)
-		}
-	}
-	return names
-}
-
-func (c *checkout) Identity() string {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.called[len(c.called)-1].name
-}
+func (c *checkout) Identity() string { return c.called.Now() }
 
 func (c *checkout) Members(d *definition.Definition) (map[string][]string, error) {
 	c.mu.Lock()
@@ -76,25 +53,9 @@ type twoInventories struct {
 	*plant
 	*rand.Rand
 	of        map[string]*checkout // by letter
-	binds     sync.Mutex
-	bound     []calling
+	bound     reconciletest.Names
 	revisions int
 	members   map[string]int
-}
-
-// fits reports whether a checkout might do something of the pipeline at a time.
-func (s *twoInventories) fits(c *checkout, at time.Time) bool {
-	c.mu.Lock()
-	names := lately(c.called, at)
-	c.mu.Unlock()
-	return slices.ContainsFunc(s.binding(at), func(b string) bool { return b == "" || slices.Contains(names, b) })
-}
-
-// binding is what the pipeline is bound to at a time, and was lately.
-func (s *twoInventories) binding(at time.Time) []string {
-	s.binds.Lock()
-	defer s.binds.Unlock()
-	return lately(s.bound, at)
 }
 
 // checkoutWorker does the work of a checkout, and wants that to be its own.
@@ -105,8 +66,8 @@ type checkoutWorker struct {
 
 func (w checkoutWorker) Work(ctx context.Context, t step.Step, made map[string]string, wanted func() error) (map[string]string, error) {
 	now := time.Now()
-	assert.True(w, w.fits(w.c, now),
-		"%s is done by who has inventory %s, and the pipeline is bound to %v", say(t), w.c.Identity(), w.binding(now))
+	assert.True(w, w.c.called.Fit(&w.bound, now),
+		"%s is done by who has inventory %s, and the pipeline is bound to %v", say(t), w.c.Identity(), w.bound.At(now))
 	if t.Host != "" && !strings.HasPrefix(t.Host, w.c.letter) {
 		w.Errorf("%s is done by who has the hosts %s", say(t), w.c.letter)
 	}
@@ -118,16 +79,15 @@ func (w checkoutWorker) Work(ctx context.Context, t step.Step, made map[string]s
 
 func (s *twoInventories) start(c *checkout) {
 	s.options.Worker, s.options.Hosts = checkoutWorker{s, c}, c
-	s.options.Log = s.open()
+	s.options.Log = s.Open()
 	c.at = s.plant.start()
 }
 
 func (s *twoInventories) end(c *checkout) {
 	if s.IntN(2) == 0 {
-		c.at.kill()
-		<-c.at.ended
+		c.at.Die()
 	} else {
-		c.at.end()
+		c.at.End()
 	}
 	c.at = nil
 }
@@ -136,16 +96,8 @@ func (s *twoInventories) bind(inventory string) {
 	all := budget.Budget{Count: 100}
 	deploy := deployTo("all", "g", steps("host-copied", "host-deployed"), "first")
 	deploy.Deploy.HostGroups[0].MaxLeaving = &all
-	s.binds.Lock()
-	s.bound = append(s.bound, calling{inventory, time.Now()})
-	s.binds.Unlock()
+	s.bound.Call(inventory)
 	s.do(pipeline.Define{Definition: &definition.Definition{Name: "p", Stages: []definition.Stage{runStage("first"), deploy}}, Inventory: inventory, ID: s.id()})
-}
-
-func (c *checkout) call(name string) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.called = append(c.called, calling{name, time.Now()})
 }
 
 func (s *twoInventories) act() {
@@ -159,7 +111,7 @@ func (s *twoInventories) act() {
 	case 3:
 		s.bind([]string{"", "inventory a", "inventory b"}[s.IntN(3)])
 	case 4:
-		c.call([]string{"inventory a", "inventory b", "edited"}[s.IntN(3)])
+		c.called.Call([]string{"inventory a", "inventory b", "edited"}[s.IntN(3)])
 	case 5:
 		c.mu.Lock()
 		c.hosts = []string{c.letter + "1", c.letter + "2", c.letter + "3"}[:1+s.IntN(3)]
@@ -176,7 +128,7 @@ func (s *twoInventories) act() {
 // moved goes through the events at the end, and wants the hosts of a group to be those of an inventory
 // that the pipeline is bound to.
 func (s *twoInventories) moved() {
-	for _, e := range s.events() {
+	for _, e := range s.Events() {
 		if e.Name != record.MembersChanged {
 			continue
 		}
@@ -185,8 +137,8 @@ func (s *twoInventories) moved() {
 				continue
 			}
 			s.members[letter]++
-			if !s.fits(c, e.CreatedAt) {
-				s.Errorf("the hosts are %s by who has inventory %v, and the pipeline is bound to %v", e.Data, lately(c.called, e.CreatedAt), s.binding(e.CreatedAt))
+			if !c.called.Fit(&s.bound, e.CreatedAt) {
+				s.Errorf("the hosts are %s by who has inventory %v, and the pipeline is bound to %v", e.Data, c.called.At(e.CreatedAt), s.bound.At(e.CreatedAt))
 			}
 		}
 	}
@@ -203,7 +155,8 @@ func TestNobodyWithAnotherInventoryDoesAnythingOfAPipeline(t *testing.T) {
 				s.slots = 100
 				s.work = func(step.Step) error { <-time.After(700 * time.Millisecond); return nil }
 				for _, letter := range []string{"a", "b"} {
-					s.of[letter] = &checkout{plant: s.plant, letter: letter, called: []calling{{name: "inventory " + letter}}, hosts: []string{letter + "1"}}
+					s.of[letter] = &checkout{plant: s.plant, letter: letter, called: new(reconciletest.Names), hosts: []string{letter + "1"}}
+					s.of[letter].called.Call("inventory " + letter)
 				}
 				s.bind("inventory a")
 				for range 40 {
@@ -227,7 +180,7 @@ func TestNobodyWithAnotherInventoryDoesAnythingOfAPipeline(t *testing.T) {
 // settle has all go well, and wants every revision to have gone through.
 func (s *twoInventories) settle() {
 	for letter, c := range s.of {
-		c.call("inventory " + letter)
+		c.called.Call("inventory " + letter)
 		if c.at == nil {
 			s.start(c)
 		}
@@ -239,7 +192,7 @@ func (s *twoInventories) settle() {
 	story := s.story(fmt.Sprint(s.revisions))
 	assert.True(s, len(story) != 0 && story[len(story)-1] == "pipeline-finished-successfully p", "the last revision comes to %q", story)
 	for _, c := range s.of {
-		c.at.end()
+		c.at.End()
 	}
 }
 
@@ -273,8 +226,8 @@ func TestASchedulerWithAnotherInventoryLeavesAPipelineAlone(t *testing.T) {
 		other := p.start()
 		wait(10 * time.Second)
 		p.wantBegun()
-		assert.Len(t, p.notices("leaving p alone: its hosts are those of inventory mine, and the inventory here is other"), 1, "it was noticed")
-		other.end()
+		assert.Len(t, p.Notices("leaving p alone: its hosts are those of inventory mine, and the inventory here is other"), 1, "it was noticed")
+		other.End()
 	})
 }
 

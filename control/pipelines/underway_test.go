@@ -56,7 +56,7 @@ func TestAPipelineThatIsMadeAnewWaitsForTheWorkOfTheDeletedOne(t *testing.T) {
 		close(results)
 		wait(2 * time.Second)
 		p.wantStatus("2", deployment.Finished)
-		r.end()
+		r.End()
 	})
 }
 
@@ -65,9 +65,9 @@ func (p *plant) died(revision string) {
 	p.rollOut(steps("host-deployed"), "a")
 	results := p.holdWork()
 	r := p.start()
-	r.kill()
+	r.Kill(nil)
 	results <- errors.New("killed")
-	<-r.ended
+	<-r.Ended
 	p.do(pipeline.Cancel{Revision: revision})
 	p.release("2")
 	p.work = nil
@@ -87,8 +87,8 @@ func TestWhoTakesOverSettlesWhatWasLeftBeforeTheNextRevisionEnters(t *testing.T)
 		p.wantStatus("2", deployment.Finished)
 		got := p.tries()
 		assert.True(t, slices.Equal(got, []string{"0 of host-deployed by scheduler ada@desk settled: "}), "the log tells of %q", got)
-		assert.Len(t, p.notices("settle 1 host-deployed"), 1, "it was settled")
-		r.end()
+		assert.Len(t, p.Notices("settle 1 host-deployed"), 1, "it was settled")
+		r.End()
 	})
 }
 
@@ -109,14 +109,14 @@ func TestWhatCannotBeSettledIsNamedWithItsRunAndRecordedOnce(t *testing.T) {
 		got := p.tries()
 		assert.True(t, !p.entered("2") && slices.Equal(got, []string{"0 of host-deployed by  lost: no route to host"}),
 			"the log tells of %q", got)
-		n := len(p.notices("settle 1"))
+		n := len(p.Notices("settle 1"))
 		assert.True(t, n >= 60 && n <= 70, "in an hour it was tried %d times", n)
 		p.mu.Lock()
 		p.settle = nil
 		p.mu.Unlock()
 		wait(2 * time.Minute)
 		p.wantStatus("2", deployment.Finished)
-		r.end()
+		r.End()
 	})
 }
 
@@ -134,7 +134,7 @@ func TestATryAfterWhichARunMayBeAtWorkKeepsItsPlace(t *testing.T) {
 		p.release("2")
 		wait(time.Hour)
 		assert.False(t, p.entered("2"), "revision 2 has entered while a run of revision 1 may be at work")
-		r.end()
+		r.End()
 	})
 }
 
@@ -144,7 +144,7 @@ func TestADrainDoesNotWaitForWhatIsSettled(t *testing.T) {
 		p.settle = func(ctx context.Context, _ step.Work) error { <-ctx.Done(); return ctx.Err() }
 		r := p.start()
 		before := time.Now()
-		r.end()
+		r.End()
 		took := time.Since(before)
 		assert.True(t, took <= 0 && len(p.tries()) <= 0, "it took %v, and the log tells of %q", took, p.tries())
 	})
@@ -157,7 +157,7 @@ func TestWhoeverDiesWhereverNobodyEntersBeforeTheWorkHasEnded(t *testing.T) {
 			p.members["g"] = []string{"a", "b"}
 			p.define(deployTo("all", "g", steps("host-deployed", "host-tested")))
 			p.release("1")
-			m := &reconciletest.Mortal{Log: p.log, Lives: lives, Last: last}
+			m := &reconciletest.Mortal{Log: p.DeployLog, Lives: lives, Last: last}
 			p.options.Log, p.options.UntilIdle = m, true
 			cancelled := false
 			p.work = func(s step.Step) error {
@@ -187,7 +187,7 @@ func TestWhoeverDiesWhereverNobodyEntersBeforeTheWorkHasEnded(t *testing.T) {
 // wantAlone holds that no revision enters while work of another is under way.
 func (p *plant) wantAlone() {
 	going := map[string]string{} // revision, by its work
-	for _, e := range p.events() {
+	for _, e := range p.Events() {
 		switch e.Name {
 		case record.StepsBegun, record.StepsEnded:
 			for _, s := range workOf(p, e) {
@@ -287,7 +287,7 @@ func TestWorkThatDoesNotEndGivesItsSlotsBack(t *testing.T) {
 				close(result)
 				wait(time.Minute)
 				p.wantStatus("2", deployment.Finished)
-				r.end()
+				r.End()
 			})
 		})
 	}
@@ -324,7 +324,7 @@ func TestWhatHasNotBegunWhenItsDeploymentEndsIsNotBegun(t *testing.T) {
 				got := p.hasBegun()
 				assert.True(t, slices.Equal(got, c.then), "begun are %q, not %q", got, c.then)
 				p.wantStatus("2", deployment.Finished)
-				r.end()
+				r.End()
 			})
 		})
 	}
@@ -342,7 +342,7 @@ func (r refusing) Work(context.Context, step.Step, map[string]string, func() err
 
 // tries are what the log tells of tries that failed, as "TRY of EVENT by WHO: ERROR".
 func (p *plant) tries() (all []string) {
-	for _, e := range p.events() {
+	for _, e := range p.Events() {
 		var data struct {
 			By, Error string
 			Try       int
@@ -400,8 +400,8 @@ func TestTriesAndTheirPausesAreThoseOfTheLogWhoeverSchedules(t *testing.T) {
 			for len(p.hasBegun()) == before {
 				wait(100 * time.Millisecond)
 			}
-			r.kill()
-			<-r.ended
+			r.Kill(nil)
+			<-r.Ended
 		}
 		var want []string
 		for _, after := range []int{0, 1, 3, 7, 15, 31} {
@@ -420,9 +420,9 @@ func TestAStepThatCannotBeginForAnHourWritesFewEvents(t *testing.T) {
 		p.options.Worker = refusing{p}
 		r := p.start()
 		wait(time.Hour)
-		n, tries := len(p.events()), len(p.tries())
+		n, tries := len(p.Events()), len(p.tries())
 		assert.True(t, n <= 150 && tries == 65, "in an hour there are %d events, of %d tries", n, tries)
-		r.end()
+		r.End()
 	})
 }
 
@@ -431,7 +431,7 @@ func TestWhoeverDiesWhereverATryIsCountedOnce(t *testing.T) {
 	carry := func(t *testing.T, lives int, last bool) (story []string, appends int) {
 		inPlant(t, func(p *plant) {
 			p.rollOut(retried("host-deployed"), "a")
-			m := &reconciletest.Mortal{Log: p.log, Lives: lives, Last: last}
+			m := &reconciletest.Mortal{Log: p.DeployLog, Lives: lives, Last: last}
 			p.options.Log, p.options.UntilIdle = m, true
 			p.work = func(step.Step) error {
 				if n := len(p.tries()); n < 2 {

@@ -48,7 +48,7 @@ func TestAStepIsTriedAgainThenFailsAllAboveItAndIsRetriedFromTheFrontier(t *test
 		p.untilIdle()
 		want := []time.Duration{0, time.Second, 3 * time.Second, 7 * time.Second}
 		assert.True(t, slices.Equal(at, want), "it was tried after %v, not %v", at, want)
-		got := p.notices("again 1 host-tested b")
+		got := p.Notices("again 1 host-tested b")
 		assert.True(t, len(got) == 3 && strings.HasSuffix(got[1], "after 2s: exit code 7"), "notified %q", got)
 		p.wantStatus("1", deployment.Failed)
 		story := p.story("1")
@@ -56,7 +56,7 @@ func TestAStepIsTriedAgainThenFailsAllAboveItAndIsRetriedFromTheFrontier(t *test
 		if want := []string{"host-tested-failed p/g/b", "host-failed p/g/b", "host-group-failed p/g", "stage-failed p/hosts", "pipeline-failed p"}; i < 0 || !slices.Equal(story[i:], want) {
 			t.Errorf("the log tells\n%s", strings.Join(story, "\n"))
 		}
-		for _, e := range p.events() {
+		for _, e := range p.Events() {
 			if strings.HasSuffix(e.Name, "-failed") && !strings.Contains(record.Cause(e), "exit code 7") {
 				t.Errorf("%s is because of %q", e.Name, record.Cause(e))
 			}
@@ -88,10 +88,10 @@ func TestAHostThatFailsDoesNotHoldUpTheOthers(t *testing.T) {
 			assert.True(t, slices.Contains(p.story("1"), "host-finished-successfully p/g/"+host), "%s waits for a", host)
 		}
 		wait(10 * time.Minute)
-		if n := len(p.notices("again")); n != 15 { // after 0, 1, 3, … 63 s, then each minute
+		if n := len(p.Notices("again")); n != 15 { // after 0, 1, 3, … 63 s, then each minute
 			t.Errorf("in ten minutes it was tried again %d times", n)
 		}
-		r.end()
+		r.End()
 	})
 }
 
@@ -105,8 +105,8 @@ func TestWhatFailsAfterItsDeploymentEndedIsNotTriedAgain(t *testing.T) {
 		results <- errors.New("too bad")
 		wait(3 * time.Minute)
 		story := p.story("1")
-		assert.True(t, story[len(story)-1] == "host-deployed-failed p/g/a" && len(p.notices("again")) <= 0, "the log tells %q", story)
-		r.end()
+		assert.True(t, story[len(story)-1] == "host-deployed-failed p/g/a" && len(p.Notices("again")) <= 0, "the log tells %q", story)
+		r.End()
 	})
 }
 
@@ -135,7 +135,7 @@ func TestWorkThatOutlivesCancelAndRetryIsNotDoneBesideItself(t *testing.T) {
 				wait(time.Second)
 				p.wantBegun(c.begun...)
 				p.wantStatus("1", deployment.Finished)
-				r.end()
+				r.End()
 			})
 		})
 	}
@@ -148,9 +148,9 @@ func TestWhatIsKilledIsNotAFailureUnlessItIsDoneAllTheSame(t *testing.T) {
 				p.fleet(1, "host-deployed")
 				results := p.holdWork()
 				r := p.start()
-				r.kill()
+				r.Kill(nil)
 				results <- result
-				assert.ErrorIs(t, <-r.ended, context.Canceled)
+				assert.ErrorIs(t, <-r.Ended, context.Canceled)
 				story := p.story("1")
 				assert.Equal(t, result == nil, story[len(story)-1] == "host-deployed p/g/h000", "the log tells %q", story)
 				p.work = nil
@@ -166,20 +166,20 @@ func TestAfterStopWhatGivesUpIsNoFailureAndWhatFailsIs(t *testing.T) {
 		p.fleet(2, "host-deployed")
 		results := p.holdWork()
 		r := p.start()
-		close(r.stop)
+		close(r.Stop)
 		wait(time.Second)
 		results <- fmt.Errorf("applying: %w", runner.ErrInterrupted)
 		results <- errors.New("exit code 7")
-		assert.NoError(t, <-r.ended)
+		assert.NoError(t, <-r.Ended)
 		failed := 0
-		for _, e := range p.events() {
+		for _, e := range p.Events() {
 			if e.Name == "host-deployed-failed" {
 				failed++
 				assert.Equal(t, "exit code 7", record.Cause(e), "the cause")
 			}
 		}
 		assert.Equal(t, 1, failed, "failures are recorded")
-		r.kill()
+		r.Kill(nil)
 	})
 }
 
@@ -194,7 +194,7 @@ func TestAWorkerThatPanicsHasFailed(t *testing.T) {
 		}
 		p.untilIdle()
 		p.wantStatus("1", deployment.Failed)
-		for _, e := range p.events() {
+		for _, e := range p.Events() {
 			if e.Name == "host-deployed-failed" && !strings.Contains(record.Cause(e), "internal error while working on host/p/g/h001: no such thing, at ") {
 				t.Errorf("the cause is %q", record.Cause(e))
 			}
@@ -206,7 +206,7 @@ func TestWhatSomebodyElseRecordedIsLeftOut(t *testing.T) {
 	inPlant(t, func(p *plant) {
 		p.fleet(2, "host-deployed")
 		p.work = func(s step.Step) error {
-			_, err := p.log.Append(context.Background(), deploylog.Event{Deployment: s.Deployment, Target: s.Target, Revision: s.Revision, Name: s.Event, Attempt: s.Attempt})
+			_, err := p.DeployLog.Append(context.Background(), deploylog.Event{Deployment: s.Deployment, Target: s.Target, Revision: s.Revision, Name: s.Event, Attempt: s.Attempt})
 			return err
 		}
 		p.untilIdle()
@@ -216,7 +216,7 @@ func TestWhatSomebodyElseRecordedIsLeftOut(t *testing.T) {
 
 // beginnings are the steps whose work begins, as the log tells in order.
 func (p *plant) beginnings() (all []string) {
-	for _, e := range p.events() {
+	for _, e := range p.Events() {
 		var data struct {
 			Steps []struct{ Revision, Event string }
 		}
@@ -249,12 +249,12 @@ func TestThatWorkBeginsIsInTheLogBeforeItDoes(t *testing.T) {
 func TestWithoutABeginningInTheLogNoWorkBegins(t *testing.T) {
 	inPlant(t, func(p *plant) {
 		p.fleet(1, "host-deployed")
-		p.options.Log = &reconciletest.Hooked{Log: p.log, Event: record.StepsBegun, Hook: reconciletest.Refuse("pipeline/p")}
+		p.options.Log = &reconciletest.Hooked{Log: p.DeployLog, Event: record.StepsBegun, Hook: reconciletest.Refuse("pipeline/p")}
 		r := p.start()
 		wait(time.Minute)
 		p.wantBegun()
-		assert.True(t, len(p.notices("pipeline p is left out")) == 1, "notified %q", p.notified)
-		r.end()
+		assert.True(t, len(p.Notices("pipeline p is left out")) == 1, "notified %q", p.Notices(""))
+		r.End()
 	})
 }
 
@@ -269,14 +269,14 @@ func TestWhatHasBegunGoesOnWhenThePipelineChanges(t *testing.T) {
 		wait(time.Second)
 		p.wantBegun("1 host-deployed h000", "1 host-tested h000")
 		p.wantStatus("1", deployment.Finished)
-		r.end()
+		r.End()
 	})
 }
 
 // The race itself, in real time, between two processes on one store.
 func TestCancelAndBeginRace(t *testing.T) {
 	p := newPlant(t, reconciletest.InFile(t))
-	elsewhere := pipelines.New(p.open(), time.Now)
+	elsewhere := pipelines.New(p.Open(), time.Now)
 	p.members["g"] = []string{"a", "b", "c", "d", "e", "f", "g", "h"}
 	p.define(deployTo("all", "g", steps("host-1", "host-2", "host-3", "host-4")))
 	ctx, kill := context.WithCancel(p.Context())
@@ -309,7 +309,7 @@ func TestCancelAndBeginRace(t *testing.T) {
 	kill()
 	<-ended
 	over := map[string]bool{}
-	for _, e := range p.events() {
+	for _, e := range p.Events() {
 		switch e.Name {
 		case record.PipelineCancelled:
 			over[e.Revision] = true
