@@ -17,7 +17,6 @@ import (
 
 	"github.com/deployster-go/deployster/build"
 	"github.com/deployster-go/deployster/build/record"
-	buildrecord "github.com/deployster-go/deployster/build/record"
 	"github.com/deployster-go/deployster/build/transition"
 	"github.com/deployster-go/deployster/control/builds"
 	"github.com/deployster-go/deployster/control/packages"
@@ -87,8 +86,8 @@ func submission(_ context.Context, s step.Step) (build.Submit, error) {
 		return build.Submit{}, errors.New("these are not the packages of the stage")
 	}
 	return build.Submit{
-		Triggered: buildrecord.Triggered{Name: "base", MaxLost: 3}, Places: []buildrecord.Place{{Platform: "linux/amd64"}},
-		Jobs: []buildrecord.JobSpec{{Package: "gcc", Inputs: "a"}, {Package: "make", Inputs: "b", Uses: []buildrecord.Use{{Package: "gcc", Job: 1}}}},
+		Triggered: record.Triggered{Name: "base", MaxLost: 3}, Places: []record.Place{{Platform: "linux/amd64"}},
+		Jobs: []record.JobSpec{{Package: "gcc", Inputs: "a"}, {Package: "make", Inputs: "b", Uses: []record.Use{{Package: "gcc", Job: 1}}}},
 	}, nil
 }
 
@@ -103,17 +102,17 @@ func (p *plant) Build(ctx context.Context, t build.Task) build.Result {
 	}
 	select {
 	case <-ctx.Done():
-		return build.Result{Canceled: &buildrecord.Canceled{}}
+		return build.Result{Canceled: &record.Canceled{}}
 	case <-end:
 	}
 	if cause != "" {
-		return build.Result{Failed: &buildrecord.Failed{Cause: cause}}
+		return build.Result{Failed: &record.Failed{Cause: cause}}
 	}
-	return build.Result{Finished: &buildrecord.Finished{Artifact: "sha256:" + t.Package, Inputs: t.Inputs}}
+	return build.Result{Finished: &record.Finished{Artifact: "sha256:" + t.Package, Inputs: t.Inputs}}
 }
 
 func (p *plant) Resume(context.Context, build.Task) build.Result {
-	return build.Result{Lost: &buildrecord.Lost{Cause: "its container is gone"}}
+	return build.Result{Lost: &record.Lost{Cause: "its container is gone"}}
 }
 
 // Workers and Look implement builds.Workers.
@@ -214,7 +213,7 @@ type slowToCancel struct {
 }
 
 func (l *slowToCancel) Append(ctx context.Context, events ...deploylog.Event) ([]deploylog.Event, error) {
-	if slices.ContainsFunc(events, func(e deploylog.Event) bool { return e.Name == buildrecord.GroupCanceling }) {
+	if slices.ContainsFunc(events, func(e deploylog.Event) bool { return e.Name == record.GroupCanceling }) {
 		<-time.After(time.Minute)
 		l.done.Store(true)
 	}
@@ -258,8 +257,8 @@ func TestAGroupThatNoStageWantsIsNotLeftHalfDone(t *testing.T) {
 	inPlant(t, 0, func(p *plant) {
 		p.slow["slow"] = true
 		_, err := p.builds.Command(p.Context(), build.Submit{
-			Triggered: buildrecord.Triggered{Name: "other", MaxLost: 3}, Places: []buildrecord.Place{{Platform: "linux/amd64"}},
-			Jobs: []buildrecord.JobSpec{{Package: "slow", Inputs: "z"}},
+			Triggered: record.Triggered{Name: "other", MaxLost: 3}, Places: []record.Place{{Platform: "linux/amd64"}},
+			Jobs: []record.JobSpec{{Package: "slow", Inputs: "z"}},
 		})
 		p.must(err)
 		ended := make(chan error, 1)
