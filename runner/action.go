@@ -178,7 +178,10 @@ func (r *Runner) verify(ctx context.Context, res *resource) error {
 	res.state = out.State
 	verified := res.having(report.ResourceVerified, report.Valid)
 	if things := out.Things(); len(things) > 0 { // by which others find them, from now on
-		res.identity = r.identify(res, things)
+		var err error
+		if res.identity, err = r.identifyNow(res, things); err != nil && r.caller.Owners != nil {
+			return err
+		}
 		verified = verified.With(r.made(res))
 	}
 	return r.emit(ctx, verified)

@@ -186,7 +186,10 @@ func (a *adoption) adoptOne(ctx context.Context, res *resource) (report.Status, 
 	if err := a.recall(ctx, res); err != nil {
 		return report.Failed, err
 	}
-	if res.identity, res.took = a.identify(res, nil), nil; a.caller.Owners != nil {
+	if res.identity, err = a.identifyNow(res, nil); err != nil {
+		return report.Failed, err
+	}
+	if res.took = nil; a.caller.Owners != nil {
 		if err := a.take(ctx, res); err != nil {
 			return report.Failed, err
 		}

@@ -58,6 +58,12 @@ type Owners interface {
 // it is, and what its type says in its answer to init or to state; answered is the latter, nil where it was not
 // asked. A plug that the type only reads, such as one with credentials, is not where it is.
 func (r *Runner) identify(res *resource, answered []map[string]any) report.Identity {
+	id, _ := r.identifyNow(res, answered)
+	return id
+}
+
+// identifyNow is identify. It fails if something secret identifies the thing and there is no key for hashes of that.
+func (r *Runner) identifyNow(res *resource, answered []map[string]any) (report.Identity, error) {
 	hash := &identityHash{runner: r, res: res, engine: r.spec.EngineID}
 	id := r.identifyBy(res, answered, hash)
 	if hash.engine != "" {
@@ -69,7 +75,10 @@ func (r *Runner) identify(res *resource, answered []map[string]any) report.Ident
 		former := r.identifyBy(res, answered, &identityHash{runner: r, res: res, former: true})
 		id.Former = &former
 	}
-	return id
+	if hash.failed != nil {
+		return id, fmt.Errorf("something secret identifies it, and the key for hashes of such things cannot be read, so that it is not known who has it: %w; make that file readable", hash.failed)
+	}
+	return id, nil
 }
 
 func (r *Runner) identifyBy(res *resource, answered []map[string]any, hash *identityHash) report.Identity {
@@ -124,6 +133,7 @@ type identityHash struct {
 	engine string // the id of the engine; "" is that it is known by its address
 	former bool   // as former versions did: without keys
 	keyed  bool   // something is secret
+	failed error  // why there is no key for that
 }
 
 // member adds a member of the configuration to the parts of an identity.
@@ -174,7 +184,10 @@ func (h *identityHash) key() ([]byte, bool) {
 		return nil, false
 	}
 	key, err := h.runner.spec.Key()
-	return key, err == nil && len(key) > 0
+	if h.failed = err; err == nil && len(key) == 0 {
+		h.failed = errors.New("it is empty")
+	}
+	return key, h.failed == nil
 }
 
 func keyedHash(key []byte, parts ...any) string {
@@ -241,9 +254,12 @@ func (r *Runner) real(path string) string {
 // after the past is known, and before its type is asked.
 func (r *Runner) own(ctx context.Context, res *resource) error {
 	res.deposes, res.deposesOf, res.replaced, res.took = nil, nil, "", nil
-	res.identity = r.identify(res, nil)
-	if res.ReadOnly || res.undeclared != nil || r.caller.Owners == nil {
+	id, err := r.identifyNow(res, nil)
+	if res.identity = id; res.ReadOnly || res.undeclared != nil || r.caller.Owners == nil {
 		return nil
+	}
+	if err != nil {
+		return err
 	}
 	made := res.past.Made // by a run of this manifest
 	if err := r.take(ctx, res); err != nil {
@@ -432,9 +448,12 @@ func (r *Runner) answered(ctx context.Context, res *resource, things []map[strin
 	if len(things) == 0 || res.undeclared != nil {
 		return nil
 	}
-	res.identity = r.identify(res, things)
-	if res.ReadOnly || res.took != nil || r.caller.Owners == nil {
+	id, err := r.identifyNow(res, things)
+	if res.identity = id; res.ReadOnly || res.took != nil || r.caller.Owners == nil {
 		return nil
+	}
+	if err != nil {
+		return err
 	}
 	return r.takeOfKey(ctx, res)
 }
@@ -754,7 +773,10 @@ func (d *removal) recorded(ctx context.Context, res *resource) (*resource, error
 	if err := d.recall(ctx, res); err != nil {
 		return nil, err
 	}
-	res.identity = d.identify(res, nil)
+	id, err := d.identifyNow(res, nil)
+	if res.identity = id; err != nil {
+		return nil, err
+	}
 	if res.took = nil; d.caller.Owners == nil {
 		return nil, nil
 	}

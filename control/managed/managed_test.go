@@ -187,7 +187,7 @@ func TestAResourceThatIsAnotherThingByNow(t *testing.T) {
 	e := makes("db", "/new")
 	e.ID = "db#RUN2"
 	w.run(of("web.yaml"), e, ends("db", report.Changed))
-	assert.Equal(t, []string{"web.yaml db path /old: no: replaced", "web.yaml db path /new: yes, changed by RUN2"}, w.list(managed.Question{}))
+	assert.Equal(t, []string{"web.yaml db path /old: no: the old thing of db", "web.yaml db path /new: yes, changed by RUN2"}, w.list(managed.Question{}))
 }
 
 func (w *world) orphans(targets ...string) *managed.Orphans {

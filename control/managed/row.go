@@ -72,7 +72,7 @@ func (r Row) Text() string {
 		}
 		return "no: manifest gone"
 	case Replaced:
-		return "no: replaced"
+		return "no: the old thing of " + r.Resource
 	default:
 		return "no"
 	}

@@ -150,9 +150,9 @@ func (d *document) resource(r report.ResourcePlan, name, typ int) {
 	case r.From != "":
 		text += ": made by run " + clean(r.MadeBy) + " of " + clean(r.From)
 	case r.Deposed != "":
-		text += ": " + clean(r.Replaces) + ", made by run " + clean(r.MadeBy) + ", replaced"
+		text += ": " + clean(r.Replaces) + ", made by run " + clean(r.MadeBy) + ", the old thing of " + clean(r.Name)
 	case r.Replaces != "":
-		text += ", replaced: " + clean(r.Replaces)
+		text += ", a new thing: " + clean(r.Replaces)
 	case r.MadeBy != "":
 		text += ": no longer declared, made by run " + clean(r.MadeBy)
 	}
