@@ -6,11 +6,13 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -26,16 +28,31 @@ import (
 	"github.com/deployster-go/deployster/pipeline"
 	machine "github.com/deployster-go/deployster/pipeline/approval"
 	"github.com/deployster-go/deployster/pipeline/definition"
+	"github.com/deployster-go/deployster/pipeline/promotion"
 	"github.com/deployster-go/deployster/pipeline/record"
 )
 
 const unsigned = `{"type":"about:blank","title":"The approval is not signed as it should be","status":401,"detail":"Nothing was recorded. The log of the server says why."}` + "\n"
 
+// kinds are the ways in which a revision comes to the stage that waits for approval: it was released, or is observed.
+var kinds = map[string]struct {
+	begin func(*testing.T) (*site, *forged)
+	later string // stage
+}{
+	"released": {func(t *testing.T) (*site, *forged) { s := newSite(t, 1); return s, s.good() }, "eu/approve"},
+	"observed": {func(t *testing.T) (*site, *forged) { s := promoting(t, 1); return s, s.ofShop("prod", "2.0") }, "eu-prod"},
+}
+
 // Whatever is wrong with a signature, the answer is the same to the byte: it shows neither
 // which keys there are nor what the signature should have been.
 func TestForgedApprovalsAreRefused(t *testing.T) {
-	toRequest := func(change func(*http.Request)) func(*site, *forged) {
-		return func(_ *site, f *forged) { f.resent = change }
+	toRequest := func(change func(*http.Request)) func(*site, *forged, string) {
+		return func(_ *site, f *forged, _ string) { f.resent = change }
+	}
+	toPath := func(path func(f *forged, later string) string) func(*site, *forged, string) {
+		return func(_ *site, f *forged, later string) {
+			f.resent = func(r *http.Request) { r.URL.Path, r.URL.RawPath = path(f, later), path(f, later) }
+		}
 	}
 	input := func(was, is string) func(*http.Request) { // of the signature
 		return func(r *http.Request) {
@@ -45,21 +62,21 @@ func TestForgedApprovalsAreRefused(t *testing.T) {
 	withBody := func(r *http.Request, text string) {
 		r.Body, r.ContentLength = io.NopCloser(strings.NewReader(text)), int64(len(text))
 	}
-	for name, attack := range map[string]func(*site, *forged){
-		"other path: another stage": toRequest(func(r *http.Request) {
-			r.URL.Path = "/v1/pipelines/web/stages/eu%2Fapprove/approvals"
-			r.URL.RawPath = r.URL.Path
-		}),
-		"other path: another pipeline":  toRequest(func(r *http.Request) { r.URL.Path = "/v1/pipelines/other/stages/approve/approvals" }),
-		"other path: no pipeline":       toRequest(func(r *http.Request) { r.URL.Path = "/v1/pipelines/none/stages/approve/approvals" }),
-		"other path: written otherwise": toRequest(func(r *http.Request) { r.URL.RawPath = "/v1/pipelines/web/stages/%61pprove/approvals" }),
-		"other path: with a query":      toRequest(func(r *http.Request) { r.URL.RawQuery = "revision=2" }),
-		"other host":                    toRequest(func(r *http.Request) { r.Host = "deploy.example" }),
+	attacks := map[string]func(s *site, f *forged, later string){
+		"other path: another stage":    toPath(func(f *forged, later string) string { return approval.Path(f.name, later) }),
+		"other path: another pipeline": toPath(func(f *forged, _ string) string { return approval.Path("other", f.stage) }),
+		"other path: no pipeline":      toPath(func(f *forged, _ string) string { return approval.Path("none", f.stage) }),
+		"other path: written otherwise": func(_ *site, f *forged, _ string) {
+			written := fmt.Sprintf("/stages/%%%02x%s/", f.stage[0], f.stage[1:])
+			f.resent = func(r *http.Request) { r.URL.RawPath = strings.Replace(r.URL.Path, "/stages/"+f.stage+"/", written, 1) }
+		},
+		"other path: with a query": toRequest(func(r *http.Request) { r.URL.RawQuery = "revision=2" }),
+		"other host":               toRequest(func(r *http.Request) { r.Host = "deploy.example" }),
 		"other revision": toRequest(func(r *http.Request) {
 			text, _ := io.ReadAll(r.Body)
-			withBody(r, strings.Replace(string(text), `"revision":"3"`, `"revision":"2"`, 1))
+			withBody(r, regexp.MustCompile(`"revision":"[0-9.]+"`).ReplaceAllString(string(text), `"revision":"1"`))
 		}),
-		"other method": func(_ *site, f *forged) {
+		"other method": func(_ *site, f *forged, _ string) {
 			f.method = http.MethodPut
 			f.resent = func(r *http.Request) { r.Method = http.MethodPost }
 		},
@@ -94,45 +111,52 @@ func TestForgedApprovalsAreRefused(t *testing.T) {
 		"a later expiry":                 toRequest(input(`expires=1`, `expires=2`)),
 		"an algorithm with a secret":     toRequest(input(`ed25519`, `hmac-sha256`)),
 		"a field of 1 MB":                toRequest(func(r *http.Request) { r.Header.Set("Signature", "sig1=:"+strings.Repeat("A", 900_000)+":") }),
-		"short nonce":                    func(_ *site, f *forged) { f.nonce = "short" },
-		"expired":                        func(s *site, f *forged) { f.created, f.life = s.now.Add(-2*time.Minute), time.Minute },
-		"expires as it is created":       func(_ *site, f *forged) { f.life = 0 },
-		"expires too late":               func(_ *site, f *forged) { f.life = time.Hour },
-		"too old":                        func(s *site, f *forged) { f.created, f.life = s.now.Add(-6*time.Minute), 14*time.Minute },
-		"clock skew: from the future":    func(s *site, f *forged) { f.created = s.now.Add(2 * time.Minute) },
-		"unknown key":                    func(_ *site, f *forged) { f.keyID, f.key = "nobody", keyOf(2) },
-		"empty key":                      func(_ *site, f *forged) { f.keyID = "" },
-		"another key by its name":        func(_ *site, f *forged) { f.key = keyOf(2) },
-		"the key that stands for nobody": func(_ *site, f *forged) { f.keyID, f.key = "nobody", keyOf(0) },
-		"no key is configured": func(s *site, f *forged) {
+		"short nonce":                    func(_ *site, f *forged, _ string) { f.nonce = "short" },
+		"expired":                        func(s *site, f *forged, _ string) { f.created, f.life = s.now.Add(-2*time.Minute), time.Minute },
+		"expires as it is created":       func(_ *site, f *forged, _ string) { f.life = 0 },
+		"expires too late":               func(_ *site, f *forged, _ string) { f.life = time.Hour },
+		"too old":                        func(s *site, f *forged, _ string) { f.created, f.life = s.now.Add(-6*time.Minute), 14*time.Minute },
+		"clock skew: from the future":    func(s *site, f *forged, _ string) { f.created = s.now.Add(2 * time.Minute) },
+		"unknown key":                    func(_ *site, f *forged, _ string) { f.keyID, f.key = "nobody", keyOf(2) },
+		"empty key":                      func(_ *site, f *forged, _ string) { f.keyID = "" },
+		"another key by its name":        func(_ *site, f *forged, _ string) { f.key = keyOf(2) },
+		"the key that stands for nobody": func(_ *site, f *forged, _ string) { f.keyID, f.key = "nobody", keyOf(0) },
+		"no key is configured": func(s *site, f *forged, _ string) {
 			f.name, f.body.Pipeline, f.body.Carries = "other", "other", s.carries("other", "3")
 		},
-		"a pipeline that is not there": func(_ *site, f *forged) { f.name, f.body.Pipeline = "none", "none" },
-		"revoked key": func(s *site, _ *forged) {
-			require.NoError(s, must.Fail(s.all().RevokeKey(s.Context(), "web", machine.RevokeKey{Key: "ci", Reason: "lost", ID: s.id(), By: "ann"})))
+		"a pipeline that is not there": func(_ *site, f *forged, _ string) { f.name, f.body.Pipeline = "none", "none" },
+		"revoked key": func(s *site, f *forged, _ string) {
+			require.NoError(s, must.Fail(s.all().RevokeKey(s.Context(), f.name, machine.RevokeKey{Key: "ci", Reason: "lost", ID: s.id(), By: "ann"})))
 		},
-		"a key of another stage": func(s *site, f *forged) {
-			f.keyID, f.key = "eu", keyOf(3)
-			s.addKey("web", "eu", f.key, "eu/approve")
+		"a key of another stage": func(s *site, f *forged, later string) {
+			f.keyID, f.key = "later", keyOf(3)
+			s.addKey(f.name, "later", f.key, later)
 		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			s := newSite(t, 1)
-			f := s.good()
-			attack(s, f)
-			s.answers(f, http.StatusUnauthorized, unsigned)
-			assert.Zero(t, s.approvals())
-		})
+		"a key of another pipeline": func(s *site, f *forged, _ string) {
+			f.keyID, f.key = "elsewhere", keyOf(4)
+			s.addKey("other", "elsewhere", f.key)
+		},
+	}
+	for kind, k := range kinds {
+		for name, attack := range attacks {
+			t.Run(kind+", "+name, func(t *testing.T) {
+				s, f := k.begin(t)
+				attack(s, f, k.later)
+				s.answers(f, http.StatusUnauthorized, unsigned)
+				assert.Zero(t, s.approvals())
+			})
+		}
 	}
 }
 
 // What is signed as it should be and makes no sense is told why: that is said to who has a key.
 func TestSignedRequestsThatMakeNoSenseAreToldWhy(t *testing.T) {
-	for name, c := range map[string]struct {
+	type sense struct {
 		change func(*site, *forged)
 		status int
 		want   string
-	}{
+	}
+	for kind, all := range map[string]map[string]sense{"released": {
 		"an empty body":                   {func(_ *site, f *forged) { f.text = []byte{} }, http.StatusUnprocessableEntity, "the body is not what it should be"},
 		"unknown fields":                  {func(_ *site, f *forged) { f.text = []byte(`{"admin":true}`) }, http.StatusUnprocessableEntity, "unknown field"},
 		"a body of another stage":         {func(_ *site, f *forged) { f.body.Stage = "eu/approve" }, http.StatusUnprocessableEntity, "another pipeline or stage than the path"},
@@ -143,14 +167,35 @@ func TestSignedRequestsThatMakeNoSenseAreToldWhy(t *testing.T) {
 		"a stage that it has not come to": {func(_ *site, f *forged) { f.stage, f.body.Stage = "eu/approve", "eu/approve" }, http.StatusConflict, "has not reached it"},
 		"an unknown stage":                {func(_ *site, f *forged) { f.stage, f.body.Stage = "none", "none" }, http.StatusConflict, "unknown stage"},
 		"a huge body":                     {func(_ *site, f *forged) { f.text = bytes.Repeat([]byte("x"), approval.MaxBody+1) }, http.StatusRequestEntityTooLarge, "at most"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			s := newSite(t, 1)
-			f := s.good()
-			c.change(s, f)
-			s.answers(f, c.status, c.want)
-			assert.Zero(t, s.approvals())
-		})
+	}, "observed": {
+		"the hash of something else": {func(_ *site, f *forged) { f.body.Carries = "sha256:" + strings.Repeat("0", 64) }, http.StatusConflict, "is not what is approved"},
+		"a revision that came since": {func(s *site, _ *forged) { s.deploy("dev", "3.0") }, http.StatusConflict, "what comes to stage prod next is revision 3.0"},
+		"the revision came anew since": {func(s *site, _ *forged) {
+			s.deploy("dev", "3.0")
+			s.deploy("dev", "2.0")
+		}, http.StatusConflict, "is not what is approved"},
+		"another revision":                {func(_ *site, f *forged) { f.body.Revision = "1.0" }, http.StatusConflict, "what comes to stage prod next is revision 2.0"},
+		"the first stage":                 {func(_ *site, f *forged) { f.stage, f.body.Stage = "dev", "dev" }, http.StatusConflict, "nothing is promoted to stage dev, which is the first"},
+		"a stage that it has not come to": {func(_ *site, f *forged) { f.stage, f.body.Stage = "eu-prod", "eu-prod" }, http.StatusConflict, "nothing can come to stage eu-prod"},
+		"a part of a stage's name":        {func(_ *site, f *forged) { f.stage, f.body.Stage = "shop/prod", "shop/prod" }, http.StatusUnprocessableEntity, "named in full"},
+		"an unknown stage":                {func(_ *site, f *forged) { f.stage, f.body.Stage = "none", "none" }, http.StatusConflict, "none"},
+		"it was rejected": {func(s *site, _ *forged) {
+			all := s.all()
+			require.NoError(s, all.Environments.Follow(s.Context(), 0))
+			_, err := all.Observed.Change(s.Context(), "shop", false, func(p *promotion.State) ([]deploylog.Event, error) {
+				return p.Propose(promotion.Reject{Stage: "prod", Revision: "2.0", ID: s.id(), By: "ann", Reason: "no"}, observed(all, p), s.now)
+			})
+			require.NoError(s, err)
+		}, http.StatusConflict, "it was rejected at stage prod by ann"},
+	}} {
+		for name, c := range all {
+			t.Run(kind+", "+name, func(t *testing.T) {
+				s, f := kinds[kind].begin(t)
+				c.change(s, f)
+				s.answers(f, c.status, c.want)
+				assert.Zero(t, s.approvals())
+			})
+		}
 	}
 }
 

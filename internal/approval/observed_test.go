@@ -2,7 +2,6 @@ package approval_test
 
 import (
 	"bytes"
-	"io"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -17,7 +16,6 @@ import (
 	"github.com/deployster-go/deployster/internal/approval"
 	"github.com/deployster-go/deployster/internal/must"
 	"github.com/deployster-go/deployster/internal/query/querytest"
-	machine "github.com/deployster-go/deployster/pipeline/approval"
 	"github.com/deployster-go/deployster/pipeline/promotion"
 	"github.com/deployster-go/deployster/pipeline/promotion/definition"
 )
@@ -127,81 +125,6 @@ func TestAReplayOfAnObservedRevisionIsRefused(t *testing.T) {
 	s.promote("delete", func(*promotion.State) promotion.Command { return promotion.Delete{ID: s.id()} })
 	s.answersAgain(f, s.server, http.StatusUnauthorized, unsigned) // after the pipeline was deleted
 	assert.Equal(t, 1, len(s.ofPromotions()), "approvals are recorded")
-}
-
-func TestForgedApprovalsOfObservedRevisionsAreRefused(t *testing.T) {
-	for name, attack := range map[string]func(*site, *forged){
-		"another key by its name": func(_ *site, f *forged) { f.key = keyOf(2) },
-		"unknown key":             func(_ *site, f *forged) { f.keyID = "nobody" },
-		"truncated signature": func(_ *site, f *forged) {
-			f.resent = func(r *http.Request) { r.Header.Set("Signature", r.Header.Get("Signature")[:40]+":") }
-		},
-		"changed body": func(_ *site, f *forged) {
-			f.resent = func(r *http.Request) {
-				text := strings.Replace(string(f.sentBody), `"2.0"`, `"1.0"`, 1)
-				r.Body, r.ContentLength = io.NopCloser(strings.NewReader(text)), int64(len(text))
-			}
-		},
-		"other path: another stage": func(_ *site, f *forged) {
-			f.resent = func(r *http.Request) { r.URL.Path = approval.Path("shop", "eu-prod") }
-		},
-		"expired": func(s *site, f *forged) { f.created = s.now.Add(-2 * time.Minute) },
-		"revoked key": func(s *site, _ *forged) {
-			require.NoError(s, must.Fail(s.all().RevokeKey(s.Context(), "shop", machine.RevokeKey{Key: "ci", Reason: "lost", ID: s.id(), By: "ann"})))
-		},
-		"a key of another stage": func(s *site, f *forged) {
-			f.keyID, f.key = "eu", keyOf(3)
-			s.addKey("shop", "eu", f.key, "eu-prod")
-		},
-		"a key of another pipeline": func(s *site, f *forged) {
-			f.keyID, f.key = "web-only", keyOf(4)
-			s.addKey("web", "web-only", f.key)
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			s := promoting(t, 1)
-			f := s.ofShop("prod", "2.0")
-			attack(s, f)
-			s.answers(f, http.StatusUnauthorized, unsigned)
-			assert.Zero(t, len(s.ofPromotions()))
-		})
-	}
-}
-
-func TestSignedRequestsOfObservedRevisionsThatMakeNoSenseAreToldWhy(t *testing.T) {
-	for name, c := range map[string]struct {
-		change func(*site, *forged)
-		status int
-		want   string
-	}{
-		"the hash of something else": {func(_ *site, f *forged) { f.body.Carries = "sha256:" + strings.Repeat("0", 64) }, http.StatusConflict, "is not what is approved"},
-		"a revision that came since": {func(s *site, _ *forged) { s.deploy("dev", "3.0") }, http.StatusConflict, "what comes to stage prod next is revision 3.0"},
-		"the revision came anew since": {func(s *site, _ *forged) {
-			s.deploy("dev", "3.0")
-			s.deploy("dev", "2.0")
-		}, http.StatusConflict, "is not what is approved"},
-		"another revision":                {func(_ *site, f *forged) { f.body.Revision = "1.0" }, http.StatusConflict, "what comes to stage prod next is revision 2.0"},
-		"the first stage":                 {func(_ *site, f *forged) { f.stage, f.body.Stage = "dev", "dev" }, http.StatusConflict, "nothing is promoted to stage dev, which is the first"},
-		"a stage that it has not come to": {func(_ *site, f *forged) { f.stage, f.body.Stage = "eu-prod", "eu-prod" }, http.StatusConflict, "nothing can come to stage eu-prod"},
-		"a part of a stage's name":        {func(_ *site, f *forged) { f.stage, f.body.Stage = "shop/prod", "shop/prod" }, http.StatusUnprocessableEntity, "named in full"},
-		"an unknown stage":                {func(_ *site, f *forged) { f.stage, f.body.Stage = "none", "none" }, http.StatusConflict, "none"},
-		"it was rejected": {func(s *site, _ *forged) {
-			all := s.all()
-			require.NoError(s, all.Environments.Follow(s.Context(), 0))
-			_, err := all.Observed.Change(s.Context(), "shop", false, func(p *promotion.State) ([]deploylog.Event, error) {
-				return p.Propose(promotion.Reject{Stage: "prod", Revision: "2.0", ID: s.id(), By: "ann", Reason: "no"}, observed(all, p), s.now)
-			})
-			require.NoError(s, err)
-		}, http.StatusConflict, "it was rejected at stage prod by ann"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			s := promoting(t, 1)
-			f := s.ofShop("prod", "2.0")
-			c.change(s, f)
-			s.answers(f, c.status, c.want)
-			assert.Zero(t, len(s.ofPromotions()))
-		})
-	}
 }
 
 func TestAnApprovalOfAnObservedRevisionExpires(t *testing.T) {

@@ -23,6 +23,7 @@ import (
 	"github.com/deployster-go/deployster/pipeline"
 	machine "github.com/deployster-go/deployster/pipeline/approval"
 	"github.com/deployster-go/deployster/pipeline/definition"
+	"github.com/deployster-go/deployster/pipeline/promotion"
 	"github.com/deployster-go/deployster/pipeline/record"
 )
 
@@ -205,7 +206,7 @@ func (s *site) roundTrip(r *http.Request) (status int, answer string) {
 func (s *site) approvals() (n int) {
 	for e, err := range s.log.Read(s.Context(), deploylog.Filter{}) {
 		require.NoError(s, err)
-		if e.Name == record.StageApproved || e.Name == record.StageApprovalGiven {
+		if e.Name == record.StageApproved || e.Name == record.StageApprovalGiven || e.Name == promotion.Approved {
 			n++
 		}
 	}
