@@ -5,8 +5,6 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
-	"io"
-	"log"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -18,7 +16,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-containerregistry/pkg/registry"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -31,6 +28,7 @@ import (
 	"github.com/deployster-go/deployster/internal/artifacts"
 	"github.com/deployster-go/deployster/internal/must"
 	"github.com/deployster-go/deployster/internal/objects"
+	"github.com/deployster-go/deployster/internal/registrytest"
 	"github.com/deployster-go/deployster/inventory"
 	"github.com/deployster-go/deployster/manifest/vars"
 )
@@ -178,21 +176,19 @@ func TestWhatIsReleasedInARegistry(t *testing.T) {
 // What a registry has is fetched when the group is submitted, so that its jobs need no registry.
 func TestWhatIsReleasedIsPulledOnce(t *testing.T) {
 	t.Setenv("DOCKER_CONFIG", t.TempDir())
-	server := httptest.NewServer(registry.New(registry.Logger(log.New(io.Discard, "", 0))))
-	defer server.Close()
-	host := strings.TrimPrefix(server.URL, "http://")
+	registry := registrytest.Serve(t, new(registrytest.Registry))
 	from := newWorld(t, map[string]string{"libc/lib/libc.so": "released"})
 	made := must.Get(from.store.Collect(t.Context(), filepath.Join(from.dir, "libc"), artifacts.Limits{}))(t)
-	must.Get(from.store.Push(t.Context(), made.Digest, host+"/base", "libc", nil))(t)
+	must.Get(from.store.Push(t.Context(), made.Digest, registry.Host+"/base", "libc", nil))(t)
 	w := newWorld(t, nil)
-	text := fmt.Sprintf("group: g\nartifacts: %s/base\njob: {image: build:1}\npackages: {libc: {released: {artifact: %q}}, a: {build: [libc]}}\n", host, made.Digest)
+	text := fmt.Sprintf("group: g\nartifacts: %s/base\njob: {image: build:1}\npackages: {libc: {released: {artifact: %q}}, a: {build: [libc]}}\n", registry.Host, made.Digest)
 	for range 2 {
 		uses := w.collected(text, "a").Submit.Jobs[0].Uses
 		require.Len(t, uses, 1)
 		require.Equal(t, made.Digest, uses[0].Artifact, "it uses %+v", uses)
 		dir := must.Get(w.store.Directory(t.Context(), made.Digest))(t)
 		assert.Equal(t, "released", string(must.Get(os.ReadFile(filepath.Join(dir, "lib/libc.so")))(t)))
-		server.Close() // what is here is not fetched again
+		registry.Close() // what is here is not fetched again
 	}
 }
 

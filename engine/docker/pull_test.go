@@ -3,25 +3,17 @@ package docker
 import (
 	"encoding/base64"
 	"errors"
-	"io"
-	"log"
 	"net/http"
-	"net/http/httptest"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
 
-	"github.com/google/go-containerregistry/pkg/authn"
-	"github.com/google/go-containerregistry/pkg/name"
-	"github.com/google/go-containerregistry/pkg/registry"
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/empty"
 	"github.com/google/go-containerregistry/pkg/v1/mutate"
 	"github.com/google/go-containerregistry/pkg/v1/random"
-	"github.com/google/go-containerregistry/pkg/v1/remote"
 	"github.com/moby/moby/api/types/jsonstream"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -29,18 +21,23 @@ import (
 
 	"github.com/deployster-go/deployster/engine"
 	"github.com/deployster-go/deployster/internal/must"
+	"github.com/deployster-go/deployster/internal/registrytest"
 )
 
 func TestPullPolicies(t *testing.T) {
 	e := open(t)
-	registry := serveRegistry(t, "", "")
+	requests := atomic.Int64{}
+	registry := registrytest.Serve(t, &registrytest.Registry{Between: func(w http.ResponseWriter, r *http.Request, images http.Handler) {
+		requests.Add(1)
+		images.ServeHTTP(w, r)
+	}})
 	first, second := bulk(t, 1000), bulk(t, 1000)
-	ref, _ := registry.push(t, "policies:tag", first)
+	ref, _ := registry.Push(t, "policies:tag", first)
 	t.Cleanup(func() { forget(t, e, ref) })
 	asked := func(f func()) bool {
-		before := registry.requests.Load()
+		before := requests.Load()
 		f()
-		return registry.requests.Load() > before
+		return requests.Load() > before
 	}
 	image := func(policy engine.PullPolicy) engine.Image {
 		t.Helper()
@@ -58,7 +55,7 @@ func TestPullPolicies(t *testing.T) {
 	for _, policy := range []engine.PullPolicy{engine.PullMissing, engine.PullNever} {
 		assert.False(t, asked(func() { checkImage(t, image(policy), ref, first) }), "%s asks the registry for what is there", policy)
 	}
-	registry.push(t, "policies:tag", second)
+	registry.Push(t, "policies:tag", second)
 	checkImage(t, image(engine.PullMissing), ref, first)
 	checkImage(t, image(engine.PullAlways), ref, second)
 	forget(t, e, pulled.ID) // it has lost its name to the second
@@ -75,9 +72,9 @@ func checkImage(t *testing.T, got engine.Image, ref string, want v1.Image) {
 
 func TestPullByDigest(t *testing.T) {
 	e := open(t)
-	registry := serveRegistry(t, "", "")
+	registry := serveRegistry(t)
 	image := bulk(t, 1000)
-	tag, digest := registry.push(t, "digests:tag", image)
+	tag, digest := registry.Push(t, "digests:tag", image)
 	_, sum, _ := strings.Cut(digest, "@")
 	for _, ref := range []string{digest, tag + "@" + sum} {
 		t.Cleanup(func() { forget(t, e, digest) })
@@ -95,9 +92,9 @@ func TestPullByDigest(t *testing.T) {
 
 func TestPullReportsProgress(t *testing.T) {
 	e := open(t)
-	registry := serveRegistry(t, "", "")
+	registry := serveRegistry(t)
 	image := bulk(t, 4<<20)
-	ref, _ := registry.push(t, "progress:tag", image)
+	ref, _ := registry.Push(t, "progress:tag", image)
 	t.Cleanup(func() { forget(t, e, ref) })
 	layers := must.Get(image.Layers())(t)
 	var size int64
@@ -132,31 +129,18 @@ func auths(host, user, password string) map[string]any {
 	return map[string]any{"auths": map[string]any{host: map[string]any{"auth": encoded}}}
 }
 
+// Where credentials may be is for package registryauth to test.
 func TestPullWithCredentials(t *testing.T) {
-	registry := serveRegistry(t, "somebody", "secret:word")
-	ref, _ := registry.push(t, "private:tag", bulk(t, 1000))
-
-	// A credential helper is a program that is asked on stdin and answers on stdout.
-	helpers := t.TempDir()
-	helper := func(name, script string) {
-		file := filepath.Join(helpers, "docker-credential-"+name)
-		require.NoError(t, os.WriteFile(file, []byte("#!/bin/sh\n"+script), 0o755))
-	}
-	helper("right", `read host; echo "{\"ServerURL\":\"$host\",\"Username\":\"somebody\",\"Secret\":\"secret:word\"}"`)
-	helper("locked", `echo "the key chain is locked"; exit 1`)
-	t.Setenv("PATH", helpers+string(os.PathListSeparator)+os.Getenv("PATH"))
+	registry := registrytest.Serve(t, &registrytest.Registry{User: "somebody", Password: "secret:word"})
+	ref, _ := registry.Push(t, "private:tag", bulk(t, 1000))
 	for _, c := range []struct {
 		name   string
 		config map[string]any
 		fails  []string // nil: it succeeds
 	}{
-		{name: "right ones in the file", config: auths(registry.host, "somebody", "secret:word")},
-		{name: "a helper for this registry", config: map[string]any{"credHelpers": map[string]any{registry.host: "right"}}},
-		{name: "a helper for all registries", config: map[string]any{"credsStore": "right"}},
-		{name: "none", config: map[string]any{}, fails: []string{ref, "no basic auth credentials", "docker login " + registry.host}},
-		{name: "those of another registry", config: auths("registry.example", "somebody", "secret:word"), fails: []string{"docker login " + registry.host}},
-		{name: "wrong ones", config: auths(registry.host, "somebody", "wrong"), fails: []string{ref, "does not accept the credentials", "docker login " + registry.host}},
-		{name: "a helper that fails", config: map[string]any{"credsStore": "locked"}, fails: []string{ref, registry.host, "the key chain is locked"}},
+		{name: "right ones in the file", config: auths(registry.Host, "somebody", "secret:word")},
+		{name: "none", config: map[string]any{}, fails: []string{ref, "no basic auth credentials", "docker login " + registry.Host}},
+		{name: "wrong ones", config: auths(registry.Host, "somebody", "wrong"), fails: []string{ref, "does not accept the credentials", "docker login " + registry.Host}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			e := openWith(t, Options{ConfigDir: dockerConfig(t, c.config)})
@@ -175,15 +159,17 @@ func TestPullWithCredentials(t *testing.T) {
 
 func TestPullFails(t *testing.T) {
 	e := open(t)
-	registry := serveRegistry(t, "", "")
-	registry.push(t, "there:tag", bulk(t, 100))
-	foreign := registry.pushIndex(t, "foreign:tag", bulk(t, 100), v1.Platform{OS: "linux", Architecture: "s390x"})
+	registry := serveRegistry(t)
+	registry.Push(t, "there:tag", bulk(t, 100))
+	foreign := registry.PushIndex(t, "foreign:tag", mutate.AppendManifests(empty.Index, mutate.IndexAddendum{
+		Add: bulk(t, 100), Descriptor: v1.Descriptor{Platform: &v1.Platform{OS: "linux", Architecture: "s390x"}},
+	}))
 	for _, c := range []struct {
 		name, ref string
 		says      []string
 	}{
-		{"no such tag", registry.host + "/there:other", []string{"check name, tag and digest", registry.host}},
-		{"no such repository", registry.host + "/missing:tag", []string{"check name, tag and digest", registry.host}},
+		{"no such tag", registry.Host + "/there:other", []string{"check name, tag and digest", registry.Host}},
+		{"no such repository", registry.Host + "/missing:tag", []string{"check name, tag and digest", registry.Host}},
 		{"nobody listens", "127.0.0.1:1/there:tag", []string{"connection refused", "registry 127.0.0.1:1 cannot be reached"}},
 		{"no such registry", "registry.invalid/there:tag", []string{"registry registry.invalid cannot be reached", "check the registry's name"}},
 		{"another platform", foreign, []string{"no matching manifest", "no variant of it for the engine's platform"}},
@@ -280,46 +266,8 @@ func TestProgressStaysSane(t *testing.T) {
 	})
 }
 
-// testRegistry is a registry on this machine, which asks for user and password if it has some.
-type testRegistry struct {
-	host, user, password string
-	requests             atomic.Int64
-}
-
-func serveRegistry(t *testing.T, user, password string) *testRegistry {
-	r := &testRegistry{user: user, password: password}
-	images := registry.New(registry.Logger(log.New(io.Discard, "", 0)))
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, request *http.Request) {
-		r.requests.Add(1)
-		gotUser, gotPassword, _ := request.BasicAuth()
-		if gotUser != user || gotPassword != password {
-			w.Header().Set("WWW-Authenticate", `Basic realm="test"`)
-			http.Error(w, `{"errors":[{"code":"UNAUTHORIZED","message":"authentication required"}]}`, http.StatusUnauthorized)
-			return
-		}
-		images.ServeHTTP(w, request)
-	}))
-	t.Cleanup(server.Close)
-	r.host = strings.TrimPrefix(server.URL, "http://")
-	return r
-}
-
-func (r *testRegistry) auth() remote.Option {
-	return remote.WithAuth(&authn.Basic{Username: r.user, Password: r.password})
-}
-
-func (r *testRegistry) push(t *testing.T, repository string, image v1.Image) (tag, digest string) {
-	ref := must.Get(name.NewTag(r.host + "/" + repository))(t)
-	require.NoError(t, remote.Write(ref, image, r.auth()), "push")
-	sum := must.Get(image.Digest())(t)
-	return ref.Name(), ref.Context().Name() + "@" + sum.String()
-}
-
-func (r *testRegistry) pushIndex(t *testing.T, repository string, image v1.Image, platform v1.Platform) string {
-	ref := must.Get(name.NewTag(r.host + "/" + repository))(t)
-	index := mutate.AppendManifests(empty.Index, mutate.IndexAddendum{Add: image, Descriptor: v1.Descriptor{Platform: &platform}})
-	require.NoError(t, remote.WriteIndex(ref, index, r.auth()), "push")
-	return ref.Name()
+func serveRegistry(t *testing.T) *registrytest.Registry {
+	return registrytest.Serve(t, new(registrytest.Registry))
 }
 
 // bulk is an image of two layers with this many random bytes each.

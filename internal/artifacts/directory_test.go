@@ -352,8 +352,8 @@ func TestWhatCannotBeAttachedIsRefused(t *testing.T) {
 	a, ref := pushed(t, r)
 	one := artifacts.Attestation{artifacts.EnvelopeType, "x", []byte("{}")}
 	for to, want := range map[string]string{
-		r.host + "/builds/gcc:9.1":           "write REGISTRY/REPOSITORY@sha256:…",
-		r.host + "/builds/other@" + a.Digest: "does not have it",
+		r.Host + "/builds/gcc:9.1":           "write REGISTRY/REPOSITORY@sha256:…",
+		r.Host + "/builds/other@" + a.Digest: "does not have it",
 		ref[:len(ref)-8] + "00000000":        "does not have it",
 	} {
 		at, err := artifacts.Attach(t.Context(), to, one)

@@ -10,10 +10,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log"
 	"net"
 	"net/http"
-	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"slices"
@@ -25,7 +23,6 @@ import (
 	"time"
 
 	"github.com/google/go-containerregistry/pkg/name"
-	"github.com/google/go-containerregistry/pkg/registry"
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/layout"
 	"github.com/google/go-containerregistry/pkg/v1/random"
@@ -35,42 +32,26 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/deployster-go/deployster/internal/artifacts"
+	"github.com/deployster-go/deployster/internal/registrytest"
 )
 
 // testRegistry is a registry on this machine. alter, which may be nil, changes what it
 // answers to GET.
 type testRegistry struct {
-	host  string
+	*registrytest.Registry
 	alter func(path string, body []byte) []byte
-	auth  string // of the header; "" is for all
 }
 
 func serve(t *testing.T) *testRegistry {
 	t.Setenv("DOCKER_CONFIG", t.TempDir())
 	r := &testRegistry{}
-	images := registry.New(registry.Logger(log.New(io.Discard, "", 0)), registry.WithReferrersSupport(true))
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, request *http.Request) {
-		if r.auth != "" && request.Header.Get("Authorization") != r.auth {
-			w.Header().Set("WWW-Authenticate", `Basic realm="test"`)
-			http.Error(w, `{"errors":[{"code":"UNAUTHORIZED","message":"authentication required"}]}`, http.StatusUnauthorized)
-			return
-		}
+	r.Registry = registrytest.Serve(t, &registrytest.Registry{Between: func(w http.ResponseWriter, request *http.Request, images http.Handler) {
 		if r.alter == nil || request.Method != http.MethodGet {
 			images.ServeHTTP(w, request)
 			return
 		}
-		answer := httptest.NewRecorder()
-		images.ServeHTTP(answer, request)
-		for key, values := range answer.Header() {
-			w.Header()[key] = values
-		}
-		body := r.alter(request.URL.Path, answer.Body.Bytes())
-		w.Header().Set("Content-Length", fmt.Sprint(len(body)))
-		w.WriteHeader(answer.Code)
-		_, _ = w.Write(body)
-	}))
-	t.Cleanup(server.Close)
-	r.host = strings.TrimPrefix(server.URL, "http://")
+		registrytest.Alter(w, request, images, func(body []byte) []byte { return r.alter(request.URL.Path, body) })
+	}})
 	return r
 }
 
@@ -78,7 +59,7 @@ func serve(t *testing.T) *testRegistry {
 func pushed(t *testing.T, r *testRegistry) (a artifacts.Artifact, ref string) {
 	s, _ := newStore(t)
 	a = collect(t, s, write(t, toolchain))
-	ref, err := s.Push(t.Context(), a.Digest, r.host+"/builds/gcc", "9.1", nil)
+	ref, err := s.Push(t.Context(), a.Digest, r.Host+"/builds/gcc", "9.1", nil)
 	must(t, err)
 	return a, ref
 }
@@ -86,8 +67,8 @@ func pushed(t *testing.T, r *testRegistry) (a artifacts.Artifact, ref string) {
 func TestAnArtifactGoesToARegistryAndBack(t *testing.T) {
 	r := serve(t)
 	a, ref := pushed(t, r)
-	assert.Equal(t, r.host+"/builds/gcc@"+a.Digest, ref)
-	for _, name := range []string{ref, r.host + "/builds/gcc:9.1"} {
+	assert.Equal(t, r.Host+"/builds/gcc@"+a.Digest, ref)
+	for _, name := range []string{ref, r.Host + "/builds/gcc:9.1"} {
 		s, store := newStore(t)
 		for range 2 { // the second time it is there
 			var told []artifacts.Progress
@@ -207,16 +188,16 @@ func TestWhatIsNoArtifactIsNotPulled(t *testing.T) {
 	must(t, err)
 	index, err := random.Index(100, 1, 1)
 	must(t, err)
-	must(t, remote.Write(must1(name.NewTag(r.host+"/x:image")), image))
-	must(t, remote.WriteIndex(must1(name.NewTag(r.host+"/x:index")), index))
+	must(t, remote.Write(must1(name.NewTag(r.Host+"/x:image")), image))
+	must(t, remote.WriteIndex(must1(name.NewTag(r.Host+"/x:index")), index))
 	s, _ := newStore(t)
 	for ref, want := range map[string]string{
-		r.host + "/x:image": `it is no artifact of a build: its type is "application/vnd.docker.container.image.v1+json", not "application/vnd.deployster.artifact.v1"`,
-		r.host + "/x:index": `it is no artifact of a build: its type is "application/vnd.oci.image.index.v1+json"`,
-		r.host + "/x:none":  "does not have it: check name, tag and digest",
-		r.host + "/x":       "write REGISTRY/REPOSITORY@sha256:… or REGISTRY/REPOSITORY:TAG",
+		r.Host + "/x:image": `it is no artifact of a build: its type is "application/vnd.docker.container.image.v1+json", not "application/vnd.deployster.artifact.v1"`,
+		r.Host + "/x:index": `it is no artifact of a build: its type is "application/vnd.oci.image.index.v1+json"`,
+		r.Host + "/x:none":  "does not have it: check name, tag and digest",
+		r.Host + "/x":       "write REGISTRY/REPOSITORY@sha256:… or REGISTRY/REPOSITORY:TAG",
 		"builds/gcc:9.1":    "write REGISTRY/REPOSITORY@sha256:…",
-		r.host + "/x@md5:1": "write REGISTRY/REPOSITORY@sha256:…",
+		r.Host + "/x@md5:1": "write REGISTRY/REPOSITORY@sha256:…",
 	} {
 		a, err := s.Pull(t.Context(), ref, artifacts.Limits{}, nil)
 		assert.True(t, err != nil && strings.Contains(err.Error(), want), "%s is %v, %v", ref, a, err)
@@ -226,14 +207,14 @@ func TestWhatIsNoArtifactIsNotPulled(t *testing.T) {
 func TestCredentialsAreThoseOfDocker(t *testing.T) {
 	r := serve(t)
 	encoded := base64.StdEncoding.EncodeToString([]byte("me:secret"))
-	r.auth = "Basic " + encoded
+	r.User, r.Password = "me", "secret"
 	s, _ := newStore(t)
 	a := collect(t, s, write(t, toolchain))
-	_, err := s.Push(t.Context(), a.Digest, r.host+"/builds/gcc", "", nil)
-	assert.ErrorContains(t, err, "`docker login "+r.host+"`", "without credentials")
-	config := fmt.Sprintf(`{"auths":{%q:{"auth":%q}}}`, r.host, encoded)
+	_, err := s.Push(t.Context(), a.Digest, r.Host+"/builds/gcc", "", nil)
+	assert.ErrorContains(t, err, "`docker login "+r.Host+"`", "without credentials")
+	config := fmt.Sprintf(`{"auths":{%q:{"auth":%q}}}`, r.Host, encoded)
 	must(t, os.WriteFile(filepath.Join(os.Getenv("DOCKER_CONFIG"), "config.json"), []byte(config), 0o600))
-	ref, err := s.Push(t.Context(), a.Digest, r.host+"/builds/gcc", "", nil)
+	ref, err := s.Push(t.Context(), a.Digest, r.Host+"/builds/gcc", "", nil)
 	must(t, err)
 	other, _ := newStore(t)
 	assert.NoError(t, errOf(other.Pull(t.Context(), ref, artifacts.Limits{}, nil)))
@@ -244,9 +225,9 @@ func TestWhatWasAlteredIsNotPushed(t *testing.T) {
 	s, store := newStore(t)
 	digest := collect(t, s, write(t, toolchain)).Digest
 	must(t, overwrite(layerOf(t, store, digest)))
-	ref, err := s.Push(t.Context(), digest, r.host+"/builds/gcc", "9.1", nil)
+	ref, err := s.Push(t.Context(), digest, r.Host+"/builds/gcc", "9.1", nil)
 	assert.True(t, errors.Is(err, artifacts.ErrAltered), "it is %q, %v", ref, err)
-	for _, to := range []string{"", "gcc", "builds/gcc", r.host, r.host + "/UPPER"} {
+	for _, to := range []string{"", "gcc", "builds/gcc", r.Host, r.Host + "/UPPER"} {
 		assert.ErrorContains(t, errOf(s.Push(t.Context(), digest, to, "", nil)), "write REGISTRY/REPOSITORY, such as", "to %q", to)
 	}
 }

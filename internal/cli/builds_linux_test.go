@@ -10,8 +10,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log"
-	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"slices"
@@ -19,7 +17,6 @@ import (
 	"testing"
 
 	"github.com/google/go-containerregistry/pkg/name"
-	"github.com/google/go-containerregistry/pkg/registry"
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/remote"
 	"github.com/stretchr/testify/assert"
@@ -31,6 +28,7 @@ import (
 	"github.com/deployster-go/deployster/engine/docker"
 	"github.com/deployster-go/deployster/engine/enginetest/dockerdtest"
 	"github.com/deployster-go/deployster/internal/must"
+	"github.com/deployster-go/deployster/internal/registrytest"
 	"github.com/deployster-go/deployster/internal/waittest"
 	"github.com/deployster-go/deployster/runner/invoke"
 )
@@ -268,13 +266,11 @@ func (m *makers) leftNoJob(on *dockerdtest.Engine) {
 // repository and the public key.
 func (m *makers) inRegistry() (repository string, public ed25519.PublicKey) {
 	m.Setenv("DOCKER_CONFIG", m.dir)
-	server := httptest.NewServer(registry.New(registry.Logger(log.New(io.Discard, "", 0)), registry.WithReferrersSupport(true)))
-	m.Cleanup(server.Close)
 	public, private, err := ed25519.GenerateKey(rand.Reader)
 	require.NoError(m, err)
 	key := must.Get(x509.MarshalPKCS8PrivateKey(private))(m)
 	m.write("build.key", string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: key})))
-	repository = strings.TrimPrefix(server.URL, "http://") + "/base"
+	repository = registrytest.Serve(m, new(registrytest.Registry)).Host + "/base"
 	text := must.Get(os.ReadFile(filepath.Join(m.dir, "packages.yaml")))(m)
 	m.write("packages.yaml", "artifacts: "+repository+string(text))
 	return repository, public

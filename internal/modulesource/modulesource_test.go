@@ -2,10 +2,7 @@ package modulesource_test
 
 import (
 	"fmt"
-	"io"
-	"log"
 	"net/http"
-	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -13,12 +10,12 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"github.com/google/go-containerregistry/pkg/registry"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/deployster-go/deployster/internal/modulesource"
 	"github.com/deployster-go/deployster/internal/must"
+	"github.com/deployster-go/deployster/internal/registrytest"
 )
 
 func TestSources(t *testing.T) {
@@ -226,18 +223,16 @@ func TestNoHookIsRun(t *testing.T) {
 }
 
 func TestAModuleOfARegistry(t *testing.T) {
-	images := registry.New(registry.Logger(log.New(io.Discard, "", 0)))
 	var down atomic.Bool
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	registry := registrytest.Serve(t, &registrytest.Registry{Between: func(w http.ResponseWriter, r *http.Request, images http.Handler) {
 		if down.Load() {
 			http.Error(w, "down", http.StatusForbidden)
 			return
 		}
 		images.ServeHTTP(w, r)
-	}))
-	t.Cleanup(server.Close)
+	}})
 	t.Setenv("DOCKER_CONFIG", t.TempDir())
-	name := "oci://" + strings.TrimPrefix(server.URL, "http://") + "/modules/web"
+	name := "oci://" + registry.Host + "/modules/web"
 	dir := t.TempDir()
 	push := func(text string) string {
 		require.NoError(t, os.WriteFile(filepath.Join(dir, "module.yaml"), []byte(text), 0o644))

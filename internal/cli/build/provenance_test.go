@@ -5,8 +5,6 @@ import (
 	"crypto/x509"
 	"encoding/pem"
 	"io"
-	"log"
-	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -14,7 +12,6 @@ import (
 	"time"
 
 	"github.com/google/go-containerregistry/pkg/name"
-	"github.com/google/go-containerregistry/pkg/registry"
 	"github.com/google/go-containerregistry/pkg/v1/remote"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -27,6 +24,7 @@ import (
 	"github.com/deployster-go/deployster/internal/artifacts"
 	"github.com/deployster-go/deployster/internal/objects"
 	"github.com/deployster-go/deployster/internal/provenance"
+	"github.com/deployster-go/deployster/internal/registrytest"
 )
 
 func must(t *testing.T, err error) { require.NoError(t, err) }
@@ -35,8 +33,7 @@ func must(t *testing.T, err error) { require.NoError(t, err) }
 // whoever has the public key verifies.
 func TestHowAnArtifactWasMadeIsKeptAndAttached(t *testing.T) {
 	t.Setenv("DOCKER_CONFIG", t.TempDir())
-	server := httptest.NewServer(registry.New(registry.Logger(log.New(io.Discard, "", 0)), registry.WithReferrersSupport(true)))
-	t.Cleanup(server.Close)
+	registry := registrytest.Serve(t, new(registrytest.Registry))
 	dir := t.TempDir()
 	_, key, err := ed25519.GenerateKey(nil)
 	must(t, err)
@@ -77,7 +74,7 @@ func TestHowAnArtifactWasMadeIsKeptAndAttached(t *testing.T) {
 			must(t, err)
 			assert.Equal(t, commits, strings.Count(string(text), `"gitCommit"`), "of a commit, exact %t, it says %s", exact, text)
 		}
-		ref, err := store.Push(t.Context(), made.Digest, strings.TrimPrefix(server.URL, "http://")+"/base", "gcc", nil)
+		ref, err := store.Push(t.Context(), made.Digest, registry.Host+"/base", "gcc", nil)
 		must(t, err)
 		for range 2 {
 			must(t, s.attach(t.Context(), ref, hash))

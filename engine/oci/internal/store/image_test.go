@@ -9,9 +9,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"log"
 	"net/http"
-	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"slices"
@@ -20,13 +18,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-containerregistry/pkg/authn"
 	"github.com/google/go-containerregistry/pkg/name"
-	"github.com/google/go-containerregistry/pkg/registry"
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/empty"
 	"github.com/google/go-containerregistry/pkg/v1/mutate"
-	"github.com/google/go-containerregistry/pkg/v1/remote"
 	"github.com/google/go-containerregistry/pkg/v1/static"
 	"github.com/google/go-containerregistry/pkg/v1/tarball"
 	"github.com/google/go-containerregistry/pkg/v1/types"
@@ -34,6 +29,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/deployster-go/deployster/internal/must"
+	"github.com/deployster-go/deployster/internal/registrytest"
 )
 
 var amd64 = v1.Platform{OS: "linux", Architecture: "amd64"}
@@ -204,9 +200,9 @@ func checkTree(t *testing.T, dir string, want ...string) {
 	assert.True(t, slices.Equal(got, want), "%s holds\n  %s\nwant\n  %s", dir, strings.Join(got, "\n  "), strings.Join(want, "\n  "))
 }
 
-// testRegistry is a registry on this machine, which asks for user and password if it has some.
+// testRegistry is a registry whose answers can be disturbed.
 type testRegistry struct {
-	host, user, password string
+	*registrytest.Registry
 
 	mutex   sync.Mutex
 	asked   []string // paths
@@ -218,39 +214,25 @@ type testRegistry struct {
 }
 
 func serveRegistry(t *testing.T, user, password string) *testRegistry {
-	r := &testRegistry{user: user, password: password}
-	images := registry.New(registry.Logger(log.New(io.Discard, "", 0)))
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, request *http.Request) {
-		gotUser, gotPassword, _ := request.BasicAuth()
-		if gotUser != user || gotPassword != password {
-			w.Header().Set("WWW-Authenticate", `Basic realm="test"`)
-			http.Error(w, `{"errors":[{"code":"UNAUTHORIZED","message":"authentication required"}]}`, http.StatusUnauthorized)
-			return
-		}
-		r.mutex.Lock()
-		r.asked = append(r.asked, request.URL.Path)
-		hit := request.Method == http.MethodGet && r.at != "" && strings.Contains(request.URL.Path, r.at)
-		at := *r.settings()
-		r.mutex.Unlock()
-		if !hit {
-			images.ServeHTTP(w, request)
-			return
-		}
-		answer := httptest.NewRecorder()
-		images.ServeHTTP(answer, request)
-		for key, values := range answer.Header() {
-			w.Header()[key] = values
-		}
-		body := answer.Body.Bytes()
-		if at.change != nil {
-			body = at.change(body)
-			w.Header().Del("Content-Length")
-			w.WriteHeader(answer.Code)
-			_, _ = w.Write(body)
-			return
-		}
-		if at.after > 0 {
-			w.WriteHeader(answer.Code)
+	r := &testRegistry{}
+	r.Registry = registrytest.Serve(t, &registrytest.Registry{User: user, Password: password, Between: r.disturb})
+	return r
+}
+
+func (r *testRegistry) disturb(w http.ResponseWriter, request *http.Request, images http.Handler) {
+	r.mutex.Lock()
+	r.asked = append(r.asked, request.URL.Path)
+	hit := request.Method == http.MethodGet && r.at != "" && strings.Contains(request.URL.Path, r.at)
+	at := *r.settings()
+	r.mutex.Unlock()
+	switch {
+	case !hit:
+		images.ServeHTTP(w, request)
+	case at.change != nil:
+		registrytest.Alter(w, request, images, at.change)
+	default:
+		if code, body := registrytest.Answer(w, request, images); at.after > 0 {
+			w.WriteHeader(code)
 			_, _ = w.Write(body[:at.after])
 			_ = http.NewResponseController(w).Flush()
 		}
@@ -259,10 +241,7 @@ func serveRegistry(t *testing.T, user, password string) *testRegistry {
 		case <-at.resume:
 		case <-request.Context().Done():
 		}
-	}))
-	t.Cleanup(server.Close)
-	r.host = strings.TrimPrefix(server.URL, "http://")
-	return r
+	}
 }
 
 // disturbance is what a registry does to an answer.
@@ -309,21 +288,4 @@ func (r *testRegistry) askedFor(part string) int {
 		}
 	}
 	return n
-}
-
-func (r *testRegistry) auth() remote.Option {
-	return remote.WithAuth(&authn.Basic{Username: r.user, Password: r.password})
-}
-
-func (r *testRegistry) push(t *testing.T, repository string, image v1.Image) (tag, digest string) {
-	ref := must.Get(name.NewTag(r.host + "/" + repository))(t)
-	require.NoError(t, remote.Write(ref, image, r.auth()), "push")
-	sum := must.Get(image.Digest())(t)
-	return ref.Name(), ref.Context().Name() + "@" + sum.String()
-}
-
-func (r *testRegistry) pushIndex(t *testing.T, repository string, index v1.ImageIndex) string {
-	ref := must.Get(name.NewTag(r.host + "/" + repository))(t)
-	require.NoError(t, remote.WriteIndex(ref, index, r.auth()), "push")
-	return ref.Name()
 }

@@ -208,7 +208,7 @@ func TestAPullKilledAnywhereCanBeRepeated(t *testing.T) {
 			dir := t.TempDir()
 			s := open(t, dir)
 			registry := serveRegistry(t, "", "")
-			ref, _ := registry.push(t, "web", image)
+			ref, _ := registry.Push(t, "web", image)
 			stalled := registry.stall(c.stall, c.after)
 			killed(t, other(t, "pull", dir, ref, nil), func() {
 				<-stalled

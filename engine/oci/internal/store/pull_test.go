@@ -32,12 +32,12 @@ import (
 func TestAPulledImageIsFoundByTagAndDigest(t *testing.T) {
 	registry := serveRegistry(t, "", "")
 	image := imageOf(t, tarOf(t, file("a", "1")), tarOf(t, file("b", "2")))
-	tag, digest := registry.push(t, "team/web:1", image)
+	tag, digest := registry.Push(t, "team/web:1", image)
 	_, sum, _ := strings.Cut(digest, "@")
 	s := open(t, t.TempDir())
 	pulled := must.Get(s.Pull(t.Context(), tag, nil))(t)
 	assert.True(t, pulled.Digest == sum && slices.Equal(pulled.Names, []string{tag, digest}) && pulled.Size == 2, "pulled was %+v", pulled)
-	for _, ref := range []string{tag, digest, tag + "@" + sum, registry.host + "/team/web:other@" + sum} {
+	for _, ref := range []string{tag, digest, tag + "@" + sum, registry.Host + "/team/web:other@" + sum} {
 		found := must.Get(s.Find(ref))(t)
 		assert.True(t, found.ID == pulled.ID && found.Digest == sum, "%s is %s; want %s", ref, found.ID, pulled.ID)
 	}
@@ -54,7 +54,7 @@ func TestOnlyMissingLayersArePulled(t *testing.T) {
 	low, high := tarOf(t, file("a", "1")), tarOf(t, file("b", "2"))
 	s := open(t, t.TempDir())
 	load(t, s, save(t, "base", imageOf(t, low)))
-	ref, _ := registry.push(t, "web", imageOf(t, low, high))
+	ref, _ := registry.Push(t, "web", imageOf(t, low, high))
 	must.Get(s.Pull(t.Context(), ref, nil))(t)
 	before := registry.askedFor(hashOf(low).Hex)
 	must.Get(s.Pull(t.Context(), ref, nil))(t)
@@ -71,7 +71,7 @@ func TestPullTakesTheVariantForThisPlatform(t *testing.T) {
 		variant(v3, v1.Platform{OS: "linux", Architecture: "amd64", Variant: "v3"}),
 		variant(ours, amd64),
 		variant(theirs, v1.Platform{OS: "unknown", Architecture: "unknown"}))
-	ref := registry.pushIndex(t, "web:1", index)
+	ref := registry.PushIndex(t, "web:1", index)
 	s := open(t, t.TempDir())
 	pulled := must.Get(s.Pull(t.Context(), ref, nil))(t)
 	checkTree(t, lease(t, s, pulled.ID).Layers[0], `a "amd64"`)
@@ -79,7 +79,7 @@ func TestPullTakesTheVariantForThisPlatform(t *testing.T) {
 	// As with Docker, what is pinned is the index, which is the same everywhere.
 	sum := must.Get(index.Digest())(t)
 	assert.Equal(t, sum.String(), pulled.Digest, "its digest is %s, want %s", pulled.Digest, sum)
-	pinned := registry.host + "/web@" + sum.String()
+	pinned := registry.Host + "/web@" + sum.String()
 	found, err := s.Find(pinned)
 	assert.True(t, err == nil && found.ID == pulled.ID, "%s is %s, %v; want %s", pinned, found.ID, err, pulled.ID)
 	again, err := s.Pull(t.Context(), pinned, nil)
@@ -89,7 +89,7 @@ func TestPullTakesTheVariantForThisPlatform(t *testing.T) {
 func TestPullReportsProgress(t *testing.T) {
 	registry := serveRegistry(t, "", "")
 	layers := [][]byte{tarOf(t, file("a", strings.Repeat("a", 1<<20))), tarOf(t, file("b", strings.Repeat("b", 1<<20)))}
-	ref, _ := registry.push(t, "web", imageOf(t, layers...))
+	ref, _ := registry.Push(t, "web", imageOf(t, layers...))
 	total := int64(len(layers[0]) + len(layers[1]))
 	s := open(t, t.TempDir())
 	load(t, s, save(t, "base", imageOf(t, layers[0])))
@@ -106,16 +106,10 @@ func TestPullReportsProgress(t *testing.T) {
 	}
 }
 
+// Where credentials may be is for package registryauth to test.
 func TestPullWithCredentials(t *testing.T) {
 	registry := serveRegistry(t, "somebody", "secret:word")
-	ref, _ := registry.push(t, "private:tag", imageOf(t, tarOf(t, file("a", "1"))))
-	helpers := t.TempDir()
-	helper := func(name, script string) {
-		path := filepath.Join(helpers, "docker-credential-"+name)
-		require.NoError(t, os.WriteFile(path, []byte("#!/bin/sh\n"+script), 0o755))
-	}
-	helper("right", `read host; echo "{\"ServerURL\":\"$host\",\"Username\":\"somebody\",\"Secret\":\"secret:word\"}"`)
-	t.Setenv("PATH", helpers+string(os.PathListSeparator)+os.Getenv("PATH"))
+	ref, _ := registry.Push(t, "private:tag", imageOf(t, tarOf(t, file("a", "1"))))
 	auths := func(host, user, password string) map[string]any {
 		encoded := base64.StdEncoding.EncodeToString([]byte(user + ":" + password))
 		return map[string]any{"auths": map[string]any{host: map[string]any{"auth": encoded}}}
@@ -125,12 +119,9 @@ func TestPullWithCredentials(t *testing.T) {
 		config map[string]any
 		fails  []string // nil: it succeeds
 	}{
-		{"right ones in the file", auths(registry.host, "somebody", "secret:word"), nil},
-		{"a helper for this registry", map[string]any{"credHelpers": map[string]any{registry.host: "right"}}, nil},
-		{"a helper for all registries", map[string]any{"credsStore": "right"}, nil},
-		{"none", map[string]any{}, []string{ref, "wants credentials", "docker login " + registry.host}},
-		{"those of another registry", auths("registry.example", "somebody", "secret:word"), []string{"wants credentials", "docker login " + registry.host}},
-		{"wrong ones", auths(registry.host, "somebody", "wrong"), []string{ref, "does not accept the credentials", "docker login " + registry.host}},
+		{"right ones in the file", auths(registry.Host, "somebody", "secret:word"), nil},
+		{"none", map[string]any{}, []string{ref, "wants credentials", "docker login " + registry.Host}},
+		{"wrong ones", auths(registry.Host, "somebody", "wrong"), []string{ref, "does not accept the credentials", "docker login " + registry.Host}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			dir := t.TempDir()
@@ -191,12 +182,12 @@ func TestPullFails(t *testing.T) {
 			registry := serveRegistry(t, "", "")
 			var ref string
 			if c.index != nil {
-				ref = registry.pushIndex(t, "web:tag", c.index)
+				ref = registry.PushIndex(t, "web:tag", c.index)
 			} else {
-				ref, _ = registry.push(t, "web:tag", c.image)
+				ref, _ = registry.Push(t, "web:tag", c.image)
 			}
 			if c.ref != "" {
-				ref = registry.host + "/" + c.ref
+				ref = registry.Host + "/" + c.ref
 			}
 			if c.change != nil {
 				registry.alter(c.at, c.change)
@@ -232,7 +223,7 @@ func TestPullingEndsWithItsContext(t *testing.T) {
 	image := imageOf(t, content)
 	for _, at := range []string{"/manifests/", hashOf(content).Hex} {
 		registry := serveRegistry(t, "", "")
-		ref, _ := registry.push(t, "web", image)
+		ref, _ := registry.Push(t, "web", image)
 		stalled := registry.stall(at, 1000*strings.Count(at, hashOf(content).Hex))
 		s := open(t, t.TempDir())
 		ctx, cancel := context.WithCancel(t.Context())
@@ -251,7 +242,7 @@ func TestManyPullTheSameImageAtOnce(t *testing.T) {
 	content := tarOf(t, file("a", strings.Repeat("a", 100_000)))
 	image := imageOf(t, content)
 	registry := serveRegistry(t, "", "")
-	ref, _ := registry.push(t, "web", image)
+	ref, _ := registry.Push(t, "web", image)
 	before := registry.askedFor("/blobs/" + hashOf(content).String())
 	s := open(t, t.TempDir())
 	var group sync.WaitGroup
@@ -277,7 +268,7 @@ func TestManyPullTheSameImageAtOnce(t *testing.T) {
 func TestALayerIsNotPrunedWhileItsImageIsPulled(t *testing.T) {
 	low, high := tarOf(t, file("a", "1")), tarOf(t, file("b", strings.Repeat("b", 100_000)))
 	registry := serveRegistry(t, "", "")
-	ref, _ := registry.push(t, "web", imageOf(t, low, high))
+	ref, _ := registry.Push(t, "web", imageOf(t, low, high))
 	s := open(t, t.TempDir())
 	nothing := func(Image) bool { return false }
 	orphan := load(t, s, save(t, "base", imageOf(t, low))) // shares the layer, and will go
