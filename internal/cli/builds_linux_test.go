@@ -113,34 +113,6 @@ func (m *makers) artifacts(group string) map[int]string {
 	return all
 }
 
-// The compiler and make need each other. While they are built the dispatcher is killed twice;
-// another one goes on, and what comes of it is what comes of a build without any trouble.
-func TestADispatcherThatIsKilledIsReplacedByTheNext(t *testing.T) {
-	t.Parallel()
-	m := newOCIMakers(t)
-	m.submit()
-	for _, name := range []string{"make", "gcc"} {
-		m.hold(name)
-		r := m.build("run")
-		m.making(name)
-		m.kill(r)
-		m.release(name)
-	}
-	m.must("run", "--until-idle")
-	disturbed := m.artifacts("base-1")
-	require.True(t, len(disturbed) == 8 && m.count("base-1", record.GroupFinished) == 1, "of 8 jobs there are %v", disturbed)
-
-	m.submit("--no-reuse")
-	m.must("run", "--until-idle", "--parallelism", "4")
-	for job, digest := range m.artifacts("base-2") {
-		assert.Equal(t, digest, disturbed[job], "job %d", job)
-	}
-	m.submit()
-	out := m.must("run", "--until-idle", "--output", "json")
-	again := m.artifacts("base-3")
-	assert.True(t, len(again) == 8 && strings.Count(out, `"reused":"job/`) == 8, "what is there already is built again: %v\n%s", again, out)
-}
-
 // The second signal kills no job: its group goes on with the next dispatcher.
 func TestADispatcherThatIsInterruptedTwiceSaysWhatBecomesOfItsJobs(t *testing.T) {
 	t.Parallel()

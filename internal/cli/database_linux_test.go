@@ -3,9 +3,7 @@ package cli_test
 import (
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io/fs"
-	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -17,7 +15,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/deployster-go/deployster/deploylog"
-	"github.com/deployster-go/deployster/deploylog/postgres"
 	"github.com/deployster-go/deployster/deploylog/postgres/pgtest"
 	"github.com/deployster-go/deployster/deploylog/sqlite"
 	"github.com/deployster-go/deployster/internal/must"
@@ -98,87 +95,6 @@ outputs:
 		})
 		assert.NoError(t, err)
 	}
-}
-
-// Servers on one log need nobody to elect one of them: they share what there is, what one
-// controlled that is killed the other has at once, and each of them answers.
-func TestAServerTakesOverFromOneThatIsKilled(t *testing.T) {
-	t.Parallel()
-	database, dir := startPostgres(t), t.TempDir()
-	if err := errors.Join(
-		os.Mkdir(filepath.Join(dir, "out"), 0o700),
-		os.WriteFile(filepath.Join(dir, "site.yaml"), []byte("plugs: {root: {path: out}}\nresources:\n  index: {type: deployster/file, config: {path: index.txt, content: hello}}\n"), 0o600),
-		os.WriteFile(filepath.Join(dir, "inventory.yaml"), []byte("hosts:\n  - {name: a, engine: oci, attributes: {stack: prod}}\n"), 0o600),
-	); err != nil {
-		t.Fatal(err)
-	}
-	s := &site{T: t, dir: dir}
-	on := []string{"--log", database.URL("replicas")}
-	var names []string
-	create := func() {
-		name := fmt.Sprintf("web/%d", len(names))
-		text := "name: " + name + "\ntype: Daemon\ntask: {manifest: site.yaml}\ninstance_group: {query: \"attribute:stack == prod\"}\ndeployment: {min_healthy_percent: 0, min_healthy_time: 10ms, bake: 10ms}\n"
-		require.NoError(t, os.WriteFile(filepath.Join(dir, "env.yaml"), []byte(text), 0o600))
-		s.deployster(append([]string{"env", "create", "-f", "env.yaml"}, on...)...)
-		names = append(names, name)
-	}
-	create()
-	serve := func(socket string) *run {
-		r := s.start(append([]string{"serve", "--socket", socket}, on...)...)
-		r.out.until(t, "listening")
-		return r
-	}
-	first := serve("one")
-	log, err := postgres.Open(t.Context(), database.URL("replicas"), postgres.Options{Existing: true})
-	require.NoError(t, err)
-	defer log.Close()
-	untilControlled := func(name string) {
-		t.Helper()
-		for held := false; !held; {
-			if held, err = log.Locked("environment/" + name); err != nil {
-				t.Fatal(err)
-			}
-		}
-	}
-	untilControlled(names[0])
-	second := serve("two")
-	second.out.until(t, "2 controllers share the environments now")
-	for _, socket := range []string{"one", "two"} {
-		code, body := s.ask(socket, "/v1/environments")
-		assert.True(t, code == http.StatusOK && strings.Contains(body, names[0]), "server %s answers %d %s", socket, code, body)
-	}
-	of := map[*run]string{} // an environment that each of them controls
-	for len(of) < 2 {
-		create()
-		for _, name := range names {
-			untilControlled(name)
-			unlock, err := log.TryLock("environment/" + name)
-			if err == nil {
-				unlock() // it changes hands
-				continue
-			}
-			for _, one := range []*run{first, second} {
-				if strings.Contains(err.Error(), fmt.Sprintf(": process %d on ", one.Process.Pid)) {
-					of[one] = name
-				}
-			}
-		}
-	}
-	require.NoError(t, first.Process.Kill())
-	second.out.until(t, "no other controller shares the environments any more")
-	untilControlled(of[first])
-	s.deployster(append([]string{"env", "deploy", of[first], "--revision", "1"}, on...)...)
-	for e, err := range log.Watch(t.Context(), deploylog.Filter{Target: deploylog.Target("environment/" + of[first])}) {
-		require.NoError(t, err)
-		if e.Name == "environment-finished-successfully" {
-			break
-		}
-	}
-	if text, err := os.ReadFile(filepath.Join(dir, "out", "index.txt")); string(text) != "hello" {
-		t.Errorf("there is %q, %v", text, err)
-	}
-	s.terminate(second)
-	<-second.done
 }
 
 // A log goes to a database and back, with what came since, and is the same log; what is not

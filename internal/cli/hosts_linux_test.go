@@ -1,7 +1,6 @@
 package cli_test
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -19,7 +18,6 @@ import (
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/engine/enginetest/dockerdtest"
 	"github.com/deployster-go/deployster/environment/record"
-	"github.com/deployster-go/deployster/environment/report"
 	"github.com/deployster-go/deployster/environment/tasks"
 	"github.com/deployster-go/deployster/internal/must"
 	"github.com/deployster-go/deployster/internal/objects"
@@ -111,31 +109,6 @@ func TestARolloutOverThreeEnginesOutlivesTheLossOfOne(t *testing.T) {
 	s.wantEnd(scheduler, 130)
 }
 
-func TestAnotherSchedulerTakesOverFromAKilledOne(t *testing.T) {
-	s, _ := rollout(t)
-	s.deployster("pipeline", "apply", "-f", "gateway.yaml")
-	s.deployster("pipeline", "release", "gateway", "1")
-	first := s.start("pipeline", "run")
-	s.until(1, s.happened("stage-started", "stage/gateway/build"))
-	second := s.start("pipeline", "run")
-	second.out.until(t, "standing by")
-	s.deployster("pipeline", "artifact", "gateway", "1", "x86", "--ref", "gateway-1.tar")
-	s.until(1, func(e deploylog.Event) bool {
-		return e.Target.Kind() == "run" && strings.Contains(string(e.Target), "deploy.yaml")
-	})
-	s.kill(first)
-	s.until(1, s.happened("stage-finished-successfully", "stage/gateway/prod"))
-	s.interrupt(second)
-	s.wantOn("antworker003", "1")
-	steps := map[string]int{}
-	for _, e := range s.events() {
-		steps[string(e.Target)+" "+e.Name]++
-	}
-	for step, n := range steps {
-		assert.True(t, n <= 1 || !strings.HasPrefix(step, "host"), "%s is recorded %d times", step, n)
-	}
-}
-
 // A task that is well is looked at again by asking its types alone. Whatever is not as it
 // was, on its host, in the inventory or on this machine, is noticed by the next look.
 func TestATaskThatIsLookedAtAgain(t *testing.T) {
@@ -216,19 +189,18 @@ const logging = `
 name: logging/prod
 task: {manifest: daemon.yaml, vars: {image: "deployster-test-probe:1", version: "1"}}
 instance_group: {query: "attribute:stack == prod"}
-deployment: {method: METHOD, min_healthy_percent: 60, healthy_deadline: 10m, progress_deadline: 20m, min_healthy_time: 0s}
+deployment: {method: Replace, min_healthy_percent: 60, healthy_deadline: 10m, progress_deadline: 20m, min_healthy_time: 0s}
 `
 
-func newDaemons(t *testing.T, method string) *daemons {
+func newDaemons(t *testing.T) *daemons {
 	t.Helper()
 	d := &daemons{site: newSite(t, " {}"), engines: dockerEngines(t, 3)}
 	for _, e := range d.engines {
 		loadProbe(t, e.Address())
 	}
 	d.write("daemon.yaml", daemon)
-	d.write("prod.yaml", strings.ReplaceAll(logging, "METHOD", method))
+	d.write("prod.yaml", logging)
 	d.write("health/1/good", "")
-	d.write("health/2/good", "")
 	require.NoError(t, os.MkdirAll(filepath.Join(d.dir, "health", "bad"), 0o700))
 	d.inventory(0, 1, 2)
 	return d
@@ -286,7 +258,7 @@ func (d *daemons) after(name string) func(deploylog.Event) bool {
 }
 
 func TestAnEnvironmentOverThreeEngines(t *testing.T) {
-	d := newDaemons(t, "Replace")
+	d := newDaemons(t)
 	d.deployster("env", "create", "-f", "prod.yaml", "--allow-logged", "version")
 	d.status("logging/prod:1 Created 0 0")
 	d.deployster("env", "deploy", "logging/prod", "--revision", "1", "--wait")
@@ -333,54 +305,6 @@ func TestAnEnvironmentOverThreeEngines(t *testing.T) {
 
 	d.signal(controller, os.Interrupt)
 	d.wantEnd(controller, 130)
-	d.deployster("env", "delete", "logging/prod", "--terminate-tasks", "--yes", "--wait")
-	d.wantRunning("", "", "")
-}
-
-// With Surge there are two tasks on one host at most, and never none on any; a
-// controller that is killed in the middle leaves the rest to the next.
-func TestASurgeOverThreeEnginesOutlivesItsController(t *testing.T) {
-	d := newDaemons(t, "Surge")
-	d.deployster("env", "create", "-f", "prod.yaml", "--allow-logged", "version")
-	d.deployster("env", "deploy", "logging/prod", "--revision", "1", "--wait")
-	d.deployster("env", "update", "logging/prod", "--base", "1", "--set", "task.vars.version=2")
-	d.deployster("env", "deploy", "logging/prod", "--revision", "2")
-	started := d.after(record.TaskStarted)
-	first := d.start("env", "run")
-	d.until(1, started)
-	d.kill(first)
-	d.deployster("env", "run", "--until-idle")
-	d.status("logging/prod:1 Inactive 0 0 logging/prod:2 Active 3 3")
-	d.wantRunning("r2", "r2", "r2")
-
-	// What the log tells: one doubled host at a time, and none without a task.
-	tasks, doubled := map[string]int{}, 0
-	for _, e := range d.events() {
-		host := e.Target[strings.LastIndexByte(string(e.Target), '/')+1:]
-		key := string(host)
-		switch e.Name {
-		case record.TaskFinished:
-			if tasks[key]++; tasks[key] == 2 {
-				doubled++
-			}
-		case record.TaskTerminated:
-			if tasks[key]--; tasks[key] == 1 {
-				doubled--
-			}
-			assert.GreaterOrEqual(t, tasks[key], 1, "event %d leaves %s without a task", e.Seq, host)
-		}
-		assert.LessOrEqual(t, doubled, 1, "after event %d", e.Seq)
-	}
-	var report report.Report
-	status := struct {
-		Environments []json.RawMessage `json:"environments"`
-	}{}
-	out := d.deployster("env", "status", "logging/prod", "--output", "json")
-	if err := json.Unmarshal([]byte(out), &status); err == nil && len(status.Environments) == 1 {
-		out = string(status.Environments[0])
-	}
-	err := json.Unmarshal([]byte(out), &report)
-	assert.True(t, err == nil && len(report.Hosts) == 3 && report.Healthy == 3, "the report is %s, %v", out, err)
 	d.deployster("env", "delete", "logging/prod", "--terminate-tasks", "--yes", "--wait")
 	d.wantRunning("", "", "")
 }

@@ -347,23 +347,6 @@ func (s *site) names() []string {
 	return names
 }
 
-func TestTwoAppliesAtOnceTakeTurns(t *testing.T) {
-	t.Parallel()
-	s := newSite(t, three)
-	runs := []*run{s.start("apply", "m.yaml", "--confirm", "NO"), s.start("apply", "m.yaml", "--confirm", "NO")}
-	for _, r := range runs {
-		s.wantEnd(r, 0)
-	}
-	s.wantWhole()
-	started := 0
-	for _, e := range s.events() {
-		if e.Name == string(report.ActionStarted) {
-			started++
-		}
-	}
-	assert.Equal(t, 3, started, "actions for 3 resources")
-}
-
 func TestFollowSeesWhatAnotherProcessAppends(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, "  a: {type: SLOW, config: {value: one}}")

@@ -194,34 +194,6 @@ func TestAServerThatMayNotWaitAnyLongerKillsWhatRuns(t *testing.T) {
 	s.end(next)
 }
 
-// A server that is killed in the midst of a step is followed by the one that stood by; the
-// next one on its socket replaces it.
-func TestAStandbyTakesOverFromAServerThatIsKilled(t *testing.T) {
-	t.Parallel()
-	s := served(t)
-	s.hold("a")
-	first := s.serve("socket")
-	s.untilBusy("a")
-	second := s.serve("other")
-	s.kill(first)
-	s.release("a")
-	s.until(1, s.happened("pipeline-finished-successfully", "pipeline/one"))
-	third := s.serve("socket")
-	code, body := s.ask("socket", "/readyz")
-	assert.Equal(t, http.StatusOK, code, "on the socket of the one that was killed it is ready with %d %s", code, body)
-	s.wantRefused("another process does so already", "serve", "--socket", "socket")
-	for _, r := range []*run{second, third} {
-		s.end(r)
-	}
-	applied := 0
-	for _, e := range s.events() {
-		if e.Name == "pipeline-finished-successfully" {
-			applied++
-		}
-	}
-	assert.Equal(t, 1, applied, "the revision finished")
-}
-
 func (s *site) wantRefused(words string, args ...string) {
 	s.Helper()
 	r := s.start(args...)

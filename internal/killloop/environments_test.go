@@ -177,6 +177,23 @@ func (f *fleet) settle() {
 	}
 }
 
+// check checks what became of the environments, on the hosts and in the log.
+func (f *fleet) check(events []deploylog.Event) {
+	f.Helper()
+	for name := range environments {
+		want := f.released[fmt.Sprintf("%s %d", name, f.last[name])]
+		for _, host := range fleetHosts {
+			files := f.files(host, name)
+			if len(files) != 1 {
+				f.Errorf("%s has the tasks %q of %s", host, files, name)
+			} else if text, _ := os.ReadFile(files[0]); string(text) != strings.ReplaceAll(want, "HOST", host) {
+				f.Errorf("%s has %q, want %q", files[0], text, want)
+			}
+		}
+		f.checkEnvironment(events, name, environments[name].percent)
+	}
+}
+
 // Two controllers are killed again and again, while environments are deployed, rolled back
 // and restarted, and hosts and tasks fail.
 func TestEnvironmentsKeepTheirRules(t *testing.T) {
@@ -199,18 +216,7 @@ func TestEnvironmentsKeepTheirRules(t *testing.T) {
 		w.checkRuns(events)
 		w.checkForeign(events)
 		w.checkJournal(f.released)
-		for name := range environments {
-			want := f.released[fmt.Sprintf("%s %d", name, f.last[name])]
-			for _, host := range fleetHosts {
-				files := f.files(host, name)
-				if len(files) != 1 {
-					w.Errorf("%s has the tasks %q of %s", host, files, name)
-				} else if text, _ := os.ReadFile(files[0]); string(text) != strings.ReplaceAll(want, "HOST", host) {
-					w.Errorf("%s has %q, want %q", files[0], text, want)
-				}
-			}
-			w.checkEnvironment(events, name, environments[name].percent)
-		}
+		f.check(events)
 		w.checkHistory(events)
 	})
 }

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/deployster-go/deployster/deploylog"
 )
 
 // shop is a pipeline that people use in all ways at once.
@@ -258,6 +260,20 @@ func (s *shop) history() []release {
 	return answer[struct{ Revisions []release }](s.world, "pipeline", "history", "shop").Revisions
 }
 
+// check checks what became of the revisions, of which one is the last.
+func (s *shop) check(events []deploylog.Event, last string) {
+	s.Helper()
+	for _, r := range s.history() {
+		if r.Status == "running" || r.Revision == last && r.Status != "finished" {
+			s.Errorf("in the end revision %s is %s", r.Revision, r.Status)
+		}
+	}
+	s.checkPipeline(events, "shop")
+	s.checkBatches(events, "shop", map[string]string{"beta": "beta", "prod": "prod"},
+		batch{"build", []string{"build"}}, batch{"beta", []string{"beta"}}, batch{"prod", []string{"prod"}}, batch{"approve", []string{"approve"}},
+		batch{"beta to approve", []string{"beta", "approve"}}, batch{"approve to prod", []string{"approve", "prod"}})
+}
+
 // Two schedulers are killed again and again, while revisions go through a pipeline, and fail,
 // and people cancel, retry, pause, change and roll back.
 func TestPipelinesKeepTheirRules(t *testing.T) {
@@ -281,11 +297,6 @@ func TestPipelinesKeepTheirRules(t *testing.T) {
 		}
 		w.stop()
 		last := s.settle()
-		for _, r := range s.history() {
-			if r.Status == "running" || r.Revision == last && r.Status != "finished" {
-				w.Errorf("in the end revision %s is %s", r.Revision, r.Status)
-			}
-		}
 		for _, host := range w.hosts {
 			if got, want := w.file(host, "deployed"), strings.ReplaceAll(s.released["shop "+last+" deployed"], "HOST", host); got != want {
 				w.Errorf("%s has %q, want %q", host, got, want)
@@ -295,9 +306,6 @@ func TestPipelinesKeepTheirRules(t *testing.T) {
 		w.checkRuns(events)
 		w.checkForeign(events)
 		w.checkJournal(s.released)
-		w.checkPipeline(events, "shop")
-		w.checkBatches(events, "shop", map[string]string{"beta": "beta", "prod": "prod"},
-			batch{"build", []string{"build"}}, batch{"beta", []string{"beta"}}, batch{"prod", []string{"prod"}}, batch{"approve", []string{"approve"}},
-			batch{"beta to approve", []string{"beta", "approve"}}, batch{"approve to prod", []string{"approve", "prod"}})
+		s.check(events, last)
 	})
 }
