@@ -326,29 +326,14 @@ func numbered(n int, format string) string {
 	return b.String()
 }
 
+// What is hostile as YAML is refused by package yamlfile, and tested there.
 func TestHostileFilesAreRefusedQuickly(t *testing.T) {
-	bomb := func(open, item, end string) string {
-		var b strings.Builder
-		fmt.Fprintf(&b, "resources:\n  r:\n    type: x\n    config:\n      a0: &a0 %s\n", open+end)
-		for i := 1; i <= 30; i++ {
-			fmt.Fprintf(&b, "      a%d: &a%d %s", i, i, open)
-			for range 10 {
-				fmt.Fprintf(&b, item, i-1)
-			}
-			b.WriteString(end + "\n")
-		}
-		return b.String()
-	}
 	wrong, names := ringtest.Cases(2_000, 10_000), ringtest.Cases(5_000, 80_000)
 	tests := map[string]struct{ text, want string }{
-		"a bomb of lists":      {bomb("[", "*a%d, ", "]"), "a.yaml:8:17: resources.r.config.a30[0]"},
-		"a bomb of merge keys": {bomb("{<<: [", "*a%d, ", "]}"), ""},
 		"many copies of a large resource": {
 			"resources:\n  a: &a {type: x, config: {l: [" + strings.Repeat("1, ", 2000) + "]}}\n" + numbered(500, "  r%d: *a\n"),
 			"stand for more than 500000 values",
 		},
-		"brackets":    {"resources: {r: {type: x, config: {a: " + strings.Repeat("[", 9000) + strings.Repeat("]", 9000) + "}}}", "nested deeper than 100 levels"},
-		"open braces": {strings.Repeat("{", 100_000), "malformed YAML"},
 		"indentation": {"resources: {}\nx:\n" + func() string {
 			var b strings.Builder
 			for i := range 1500 {
@@ -356,8 +341,6 @@ func TestHostileFilesAreRefusedQuickly(t *testing.T) {
 			}
 			return b.String()
 		}(), `unknown key "x"`},
-		"itself":        {"resources:\n  r:\n    type: x\n    config: &c\n      again: *c\n", "the anchor &c contains itself"},
-		"merged itself": {"resources:\n  r:\n    type: x\n    config: &c\n      <<: *c\n", "nested deeper than"},
 		"everything wrong": {
 			"resources:\n" + numbered(wrong, "  resource%[1]d: {type: x, dependencies: {d: resurce%[1]d}, config: {c: '{{ wrong }}'}}\n"),
 			fmt.Sprintf("and %d more problems", 2*wrong-1000),
@@ -365,14 +348,11 @@ func TestHostileFilesAreRefusedQuickly(t *testing.T) {
 		"a long expression": {
 			"resources: {r: {type: x, config: {c: '" + numbered(names, "{{n%d}}") + "'}}}", fmt.Sprintf("and %d more problems", names-1000),
 		},
-		"9 MiB": {"# " + strings.Repeat("x", 9<<20), "a.yaml: has 9437186 bytes or more; at most 8388608 (8 MiB) are possible"},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			_, err := load(t, nil, test.text)
-			if err == nil || !strings.Contains(err.Error(), test.want) && !strings.Contains(err.Error(), "stand for more than") {
-				t.Errorf("got %.300v, want %s", err, test.want)
-			}
+			assert.ErrorContains(t, err, test.want)
 		})
 	}
 }

@@ -456,16 +456,6 @@ func TestADefinitionMustFitIntoTheLog(t *testing.T) {
 	assert.Len(t, mustDefine(t, large(500_000)).Task.Vars["text"], 500_000)
 }
 
-func TestAliasesCanNotFloodTheLog(t *testing.T) {
-	var b strings.Builder
-	b.WriteString("name: a\ntask:\n  manifest: m.yaml\n  vars:\n    v0: &v0 [x, x, x, x, x, x, x, x, x, x]\n")
-	for i := 1; i < 12; i++ {
-		fmt.Fprintf(&b, "    v%d: &v%d [%s]\n", i, i, strings.TrimSuffix(strings.Repeat(fmt.Sprintf("*v%d, ", i-1), 10), ", "))
-	}
-	b.WriteString("instance_group: {query: name exists}\ndeployment: {method: Surge}\n")
-	assert.ErrorContains(t, must.Fail(defined(b.String())), "the aliases of this file stand for more than 500000 values")
-}
-
 // The schema and the parser accept the same documents, but for what a schema
 // cannot say: how settings fit together, and how large times are.
 func TestTheSchemaOfDefinitionsAgrees(t *testing.T) {
