@@ -105,6 +105,7 @@ type removal struct {
 	needed    map[string]bool      // resources whose state some configuration needs
 	absent    map[string]Absence   // what is known of those that cannot be asked
 	managed   map[string]*resource // what stays, by what it manages; nil is nothing
+	owner     string               // of orphans: the manifest whose things are removed; "" is all
 }
 
 // removal finds what is to be removed, and narrows the run down to that and to
@@ -308,6 +309,11 @@ func (d *removal) order() *graph.Graph[string] {
 	}
 	var things []order.Thing
 	add := func(res *resource) {
+		if d.owner != "" {
+			if owner, _ := ofOwner(res.undeclared.Owner, "", nil); owner != d.owner {
+				return
+			}
+		}
 		t := order.Thing{Node: res.node(), Name: res.Name, DependsOn: res.dependsOn, Declared: res.undeclared == nil}
 		if !t.Declared {
 			t.At = res.undeclared.At
@@ -333,7 +339,27 @@ func (d *removal) order() *graph.Graph[string] {
 
 func (d *removal) removeAll(ctx context.Context) error {
 	d.mention(d.listUndeclared())
-	return d.visitEach(ctx, d.walk, d.removeOne)
+	if len(d.spec.Orphans) == 0 {
+		return d.visitEach(ctx, d.walk, d.removeOne)
+	}
+	var errs []error
+	for _, owner := range d.orphaned() {
+		d.owner = owner
+		errs = append(errs, d.visitEach(ctx, d.walk, d.removeOne))
+	}
+	d.owner = ""
+	return errors.Join(errs...)
+}
+
+// orphaned are the manifests of orphans, which have their turn one after the other: it is not recorded what depends on
+// what between them.
+func (d *removal) orphaned() (owners []string) {
+	for _, res := range d.orphans {
+		if owner, _ := ofOwner(res.undeclared.Owner, "", nil); !slices.Contains(owners, owner) {
+			owners = append(owners, owner)
+		}
+	}
+	return owners
 }
 
 // removeOne removes one resource.

@@ -318,6 +318,16 @@ func (d declared) identities() (all []string) {
 
 // run carries out a run of the manifest in a file; left is after how many appends its process is killed.
 func (w *world) run(t require.TestingT, file string, removing, prune bool, left int) error {
+	return w.runOf(t, left, func(c *work.Config, on *work.Connection) *Run {
+		text := must.Get(os.ReadFile(filepath.Join(w.dir, file)))(t)
+		in, err := c.Load([]manifest.Source{{Name: filepath.Join(w.dir, file), Data: text}}, work.LoadOptions{Removing: removing})
+		require.NoError(t, err, "%s", text)
+		return Prepare(c, in, on, Order{Command: "apply", Files: []string{filepath.Join(w.dir, file)}, Removing: removing, Prune: prune})
+	})
+}
+
+// runOf is run of what is prepared.
+func (w *world) runOf(t require.TestingT, left int, prepare func(*work.Config, *work.Connection) *Run) error {
 	w.runs++
 	w.touched = nil
 	log := &killable{Log: w.log, left: left}
@@ -327,15 +337,12 @@ func (w *world) run(t require.TestingT, file string, removing, prune bool, left 
 	}}
 	info := must.Get(fake.Info(context.Background()))(t)
 	c := &work.Config{Inputs: work.Inputs{Workspace: w.dir, Now: time.Now, Hide: func(any) {}}, Log: log, Texts: w.texts, Parallelism: 1, Pull: engine.PullMissing, Notice: func(string) {}}
-	text := must.Get(os.ReadFile(filepath.Join(w.dir, file)))(t)
-	in, err := c.Load([]manifest.Source{{Name: filepath.Join(w.dir, file), Data: text}}, work.LoadOptions{Removing: removing})
-	require.NoError(t, err, "%s", text)
 	on := &work.Connection{Engine: fake, Info: info, Images: fake}
 	if w.at != "" {
 		on.Info.Remote, on.Info.Address, on.Recovery = true, w.at, elsewhere{w}
 	}
-	r := Prepare(c, in, on, Order{Command: "apply", Files: []string{filepath.Join(w.dir, file)}, Removing: removing, Prune: prune})
-	err = r.Execute(context.Background(), runner.ConfirmNo, false, func(*runner.Runner) error { return nil })
+	r := prepare(c, on)
+	err := r.Execute(context.Background(), runner.ConfirmNo, false, func(*runner.Runner) error { return nil })
 	if log.dead {
 		return errKilled
 	}

@@ -1,12 +1,15 @@
 package apply
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"maps"
 	"path/filepath"
 	"slices"
+	"strings"
+	"time"
 
 	"github.com/deployster-go/deployster/control/managed"
 	"github.com/deployster-go/deployster/control/runs"
@@ -42,6 +45,21 @@ func PrepareOrphans(c *work.Config, in *work.Input, on *work.Connection, o Order
 	return r
 }
 
+// newestFirst sorts orphans by their manifests: things of one whose oldest thing was made later may depend on those of
+// one before. Of one manifest what was made last comes first.
+func newestFirst(list []report.Undeclared) {
+	oldest := map[string]time.Time{}
+	of := func(u report.Undeclared) string { return u.Owner.Workspace + "\x00" + u.Owner.String() }
+	for _, u := range list {
+		if at, known := oldest[of(u)]; !known || u.At.Before(at) {
+			oldest[of(u)] = u.At
+		}
+	}
+	slices.SortStableFunc(list, func(a, b report.Undeclared) int {
+		return cmp.Or(oldest[of(b)].Compare(oldest[of(a)]), strings.Compare(of(a), of(b)), b.At.Compare(a.At))
+	})
+}
+
 // recallOrphans finds out what the run removes, and notes what stays.
 func (r *Run) recallOrphans(ctx context.Context) error {
 	if err := r.Identify(ctx); err != nil {
@@ -64,7 +82,7 @@ func (r *Run) recallOrphans(ctx context.Context) error {
 	if len(remove) == 0 {
 		return ErrNoOrphans
 	}
-	slices.SortStableFunc(remove, func(a, b report.Undeclared) int { return b.At.Compare(a.At) })
+	newestFirst(remove)
 	owned, err := r.Owned(ctx, history)
 	if err != nil {
 		return err

@@ -12,7 +12,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/deployster-go/deployster/control/work"
 	"github.com/deployster-go/deployster/engine/enginetest"
+	"github.com/deployster-go/deployster/internal/must"
 	"github.com/deployster-go/deployster/protocol"
 )
 
@@ -237,6 +239,29 @@ func TestNothingIsRemovedOfWhichOthersHaveSome(t *testing.T) {
 			w.apply(t, "b.yaml", "", "")
 			w.apply(t, "a.yaml", "", "")
 			require.Empty(t, w.things)
+		})
+	}
+}
+
+// Orphans of a newer manifest may use those of an older one, so they go first. Between manifests nothing says so.
+func TestOrphansOfTheNewestManifestGoFirst(t *testing.T) {
+	for name, order := range map[string][]string{"as their names": {"a.yaml", "b.yaml"}, "the other way round": {"b.yaml", "a.yaml"}} {
+		t.Run(name, func(t *testing.T) {
+			const older = xp + ", z: {type: thing, config: {path: r}, dependencies: {x: x}}"
+			w := newWorld(t)
+			w.apply(t, order[0], older, "")
+			w.apply(t, order[1], yq, "")
+			delete(w.things, "thing one/r")
+			w.apply(t, order[0], older, "") // z is newer than y
+			for _, file := range order {
+				require.NoError(t, os.Remove(filepath.Join(w.dir, file)))
+			}
+			require.NoError(t, w.runOf(t, 1<<30, func(c *work.Config, on *work.Connection) *Run {
+				c.Parallelism = 4
+				return PrepareOrphans(c, must.Get(OrphansInput(c))(t), on, Order{Command: "destroy"}, nil)
+			}))
+			require.Equal(t, []string{"thing one/q", "thing one/r", "thing one/p"}, w.touched)
+			require.Empty(t, w.listed(t))
 		})
 	}
 }

@@ -155,6 +155,60 @@ func TestASentManifestDeclaresWhatItsNewestRunDid(t *testing.T) {
 	}
 }
 
+// An instance whose key a for_each no longer has is not declared.
+func TestAnInstanceThatIsDropped(t *testing.T) {
+	late := func(names ...string) report.Event {
+		e := report.Event{Kind: report.ResourceExpanded, Resource: "w", Attempt: 1}
+		for _, name := range names {
+			e.Resources = append(e.Resources, report.ResourceHeader{Name: name, Type: "file"})
+		}
+		return e
+	}
+	type run struct {
+		whole    bool
+		declares []string
+		expands  []report.Event
+	}
+	ab := []report.Event{makes("w[a]", "/a"), makes("w[b]", "/b")}
+	for name, tc := range map[string]struct {
+		file string
+		runs []run // the first makes both
+		want []string
+	}{
+		"a list that has it":                   {"for_each: [a, b]", nil, nil},
+		"a list without it":                    {"for_each: [a, 7]", nil, []string{"w[b]"}},
+		"a mapping without it":                 {"for_each: {a: 1}, when: '{{ each.value }}'", nil, []string{"w[b]"}},
+		"no for_each any more":                 {"config: {}", []run{{true, []string{"w[a]", "w[b]"}, nil}, {true, []string{"w"}, nil}}, []string{"w[a]", "w[b]"}},
+		"variables, of which nothing is known": {"for_each: '{{ all }}'", []run{{false, []string{"w[a]", "w[b]"}, nil}}, nil},
+		"variables":                            {"for_each: '{{ all }}'", []run{{true, []string{"w[a]", "w[b]"}, nil}, {true, []string{"w[a]"}, nil}}, []string{"w[b]"}},
+		"variables, and a part of it":          {"for_each: '{{ all }}'", []run{{true, []string{"w[a]", "w[b]"}, nil}, {false, []string{"w[a]"}, nil}}, nil},
+		"states":                               {"for_each: '{{ d.state.all }}'", []run{{true, []string{"w"}, []report.Event{late("w[a]", "w[b]")}}, {true, []string{"w"}, []report.Event{late("w[a]")}}}, []string{"w[b]"}},
+		"states, and a part of it":             {"for_each: '{{ d.state.all }}'", []run{{true, []string{"w"}, []report.Event{late("w[a]", "w[b]")}}, {false, []string{"w"}, []report.Event{late("w[a]")}}}, nil},
+		"states that come to nothing":          {"for_each: '{{ d.state.all }}'", []run{{true, []string{"w"}, []report.Event{late("w[a]", "w[b]")}}, {true, []string{"w"}, []report.Event{late()}}}, []string{"w[a]", "w[b]"}},
+		"what a list with expressions has":     {"for_each: ['{{ one }}', b]", []run{{true, []string{"w[a]", "w[b]"}, nil}}, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			if len(tc.runs) == 0 {
+				tc.runs = []run{{true, []string{"w[a]", "w[b]"}, nil}}
+			}
+			for i, r := range tc.runs {
+				events := r.expands
+				if i == 0 {
+					events = append(events, ab...)
+				}
+				w.begin(of("web.yaml"), runs.Options{Workspace: w.dir, Machine: "m1", Whole: r.whole}, r.declares, events...)
+			}
+			w.write("web.yaml", "resources: {w: {type: file, "+tc.file+"}}")
+			var orphans []string
+			for _, one := range must.Get(managed.List(t.Context(), w.log, managed.Question{Here: w.here(), Orphans: true}))(t) {
+				orphans = append(orphans, one.Name)
+			}
+			assert.Equal(t, tc.want, orphans)
+		})
+	}
+}
+
 func TestAManifestThatIsGone(t *testing.T) {
 	for name, tc := range map[string]struct {
 		files map[string]string // beside it, in place of it
@@ -254,6 +308,19 @@ func TestAnOrphanThatIsDeclaredUnderAnotherNameStays(t *testing.T) {
 	removed, _, stays := selected(t, w.orphans())
 	assert.Empty(t, removed)
 	assert.Equal(t, []string{`old: a.yaml manages the same thing, as its resource new: "deployster state forget old --manifest a.yaml" has it be of that alone`}, stays)
+}
+
+// Of a resource with several things, another one may have any.
+func TestAnOrphanOfWhichAnotherHasSomeStays(t *testing.T) {
+	w := newWorld(t)
+	several := makes("old", "/a")
+	several.Made().Identity.Also = []string{"/b"}
+	w.write("b.yaml", "resources: {new: {type: file}}")
+	w.run(of("a.yaml"), several)
+	w.begin(of("b.yaml"), runs.Options{Workspace: w.dir, Machine: "m1"}, nil, makes("new", "/b"))
+	removed, _, stays := selected(t, w.orphans())
+	assert.Empty(t, removed)
+	assert.Equal(t, []string{`old: b.yaml manages the same thing, as its resource new: "deployster state forget old --manifest a.yaml" has it be of that alone`}, stays)
 }
 
 // Between the question and the removal others go on.

@@ -155,9 +155,13 @@ func (o *Orphans) why(ctx context.Context, declared runs.Declarations, t *Thing)
 	case t.Identity == nil || t.Identity.Key == "":
 		return "", nil
 	}
-	others, err := o.history.Others(ctx, runs.Owner{}, t.Identity.Key)
-	if err != nil {
-		return "", err
+	var others []*runs.Thing
+	for _, key := range slices.Concat(t.Identity.Known(), t.Identity.Lost) {
+		some, err := o.history.Others(ctx, runs.Owner{}, key)
+		if err != nil {
+			return "", err
+		}
+		others = append(others, some...)
 	}
 	for _, other := range others {
 		if other.Deposed || other.Run == t.Run && other.Name == t.Name && other.ID == t.ID {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -15,6 +16,7 @@ import (
 
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/manifest/address"
+	"github.com/deployster-go/deployster/runner/report"
 )
 
 // Declarations find out what manifests declare now.
@@ -35,12 +37,14 @@ type reading struct {
 	beside map[string][]string        // files of YAML in directories
 	gone   map[string]bool            // workspaces
 	last   map[string]map[string]bool // what the newest runs of manifests declared; nil is that none is known
+
+	expanded map[string]map[string]string // which instances resources had in these; nil is that it is not known
 }
 
 // Remembering returns Declarations that read each file and each newest run once. It is for many questions at
 // one moment, and not safe for concurrent use.
 func (d Declarations) Remembering() Declarations {
-	d.read = &reading{files: map[string]*written{}, beside: map[string][]string{}, gone: map[string]bool{}, last: map[string]map[string]bool{}}
+	d.read = &reading{files: map[string]*written{}, beside: map[string][]string{}, gone: map[string]bool{}, last: map[string]map[string]bool{}, expanded: map[string]map[string]string{}}
 	return d
 }
 
@@ -60,11 +64,45 @@ func (d Declarations) Declared(ctx context.Context, t *Thing) (bool, error) {
 		return d.declaredLast(ctx, t)
 	}
 	for _, file := range files {
-		if d.open(file).declares(t.Name) {
-			return true, nil
+		w := d.open(file)
+		if !w.declares(t.Name) {
+			continue
 		}
+		said, _ := w.declaration(t.Name)
+		if may, all := expands(said, t.Name); !may || all || address.WithoutKeys(t.Name) == t.Name {
+			return may, nil
+		}
+		return d.declaredLast(ctx, t) // variables decide which instances there are
 	}
 	return false, nil
+}
+
+// expands reports whether a declaration, as it is written, may come to an instance, and whether that says all.
+func expands(said any, resource string) (may, all bool) {
+	first, rest := address.First(resource)
+	_, key, one := address.Written(first)
+	of, _ := said.(map[string]any)
+	if !one || of == nil {
+		return true, false
+	}
+	var keys []string
+	switch each := of["for_each"].(type) {
+	case nil:
+		return false, true
+	case []any:
+		for _, member := range each {
+			keys = append(keys, fmt.Sprint(member))
+		}
+	case map[string]any:
+		keys = slices.Collect(maps.Keys(each))
+	default:
+		return true, false
+	}
+	if slices.ContainsFunc(keys, func(key string) bool { return strings.Contains(key, "{{") }) {
+		return true, false
+	}
+	_, conditional := of["when"]
+	return slices.Contains(keys, key), rest == "" && !conditional
 }
 
 // Gone reports whether it is known that none of the files of a manifest is there any more.
@@ -178,7 +216,70 @@ func (d Declarations) declaredLast(ctx context.Context, t *Thing) (bool, error) 
 			d.read.last[key] = last
 		}
 	}
-	return last == nil || last[t.Name] || last[address.Declared(t.Name)], nil
+	if last == nil || last[t.Name] {
+		return true, nil
+	}
+	if late := address.Declared(t.Name); last[late] { // which instances it has is found out in a run
+		return d.expandedLast(ctx, t, late)
+	}
+	return false, nil
+}
+
+// expandedLast reports whether an instance was among those that a resource came to in the newest run of all of its
+// manifest. If none is known, it is.
+func (d Declarations) expandedLast(ctx context.Context, t *Thing, late string) (bool, error) {
+	if late == t.Name {
+		return true, nil
+	}
+	key := strings.Join([]string{late, t.Owner().Name, t.Owner().Workspace, strings.Join(t.Manifest, " ")}, "\x00")
+	if d.read != nil {
+		if has, known := d.read.expanded[key]; known {
+			return has == nil || has[t.Name] != "", nil
+		}
+	}
+	has, err := d.lastExpanded(ctx, late, t.Owner())
+	if d.read != nil && err == nil {
+		d.read.expanded[key] = has
+	}
+	return has == nil || has[t.Name] != "", err
+}
+
+// lastExpanded are the types of the instances that a resource came to, by name; nil is not known.
+func (d Declarations) lastExpanded(ctx context.Context, late string, owner Owner) (map[string]string, error) {
+	var newest []deploylog.Event
+	for e, err := range d.Log.Read(ctx, deploylog.Filter{Target: resourceTarget(late), Name: string(report.ResourceExpanded), Last: newestRuns}) {
+		if err != nil {
+			return nil, fmt.Errorf("reading which instances %s had last: %w", late, err)
+		}
+		newest = append(newest, e)
+	}
+	for _, e := range slices.Backward(newest) {
+		if e.Revision == "" { // by what removes it
+			continue
+		}
+		whole, err := d.wholeRun(ctx, e.Deployment, owner)
+		if err != nil {
+			return nil, err
+		}
+		if has := DataOf(e).Resources; whole && has != nil {
+			return has, nil
+		} else if whole { // it had none
+			return map[string]string{}, nil
+		}
+	}
+	return nil, nil
+}
+
+// wholeRun reports whether a run was of all of a manifest.
+func (d Declarations) wholeRun(ctx context.Context, run string, owner Owner) (whole bool, err error) {
+	for e, err := range d.Log.Read(ctx, deploylog.Filter{Deployment: run, Name: string(report.RunStarted)}) {
+		if err != nil {
+			return false, fmt.Errorf("reading of which manifest run %s was: %w", run, err)
+		}
+		p := DataOf(e)
+		whole = p.Whole && p.Of != nil && p.Of.same(owner)
+	}
+	return whole, nil
 }
 
 // lastDeclared are the resources that the newest runs of a manifest declared; nil is that none is known. Runs of the
