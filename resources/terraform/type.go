@@ -94,10 +94,10 @@ func (m manager) state(ctx context.Context, r request) (protocol.StateOutput, er
 	return out, err
 }
 
-// identity identifies what there is, if the provider does: in the world of the provider's configuration, without
+// identity identifies what there is, if the provider does and it is not gone: in the world of the provider's configuration, without
 // what is secret of that.
 func (r *resource) identity(now found) object {
-	if now.Identity == cty.NilVal || now.Identity.IsNull() || !now.Identity.IsWhollyKnown() {
+	if !now.there() || now.Identity == cty.NilVal || now.Identity.IsNull() || !now.Identity.IsWhollyKnown() {
 		return nil
 	}
 	own, _ := r.own.(object)

@@ -87,6 +87,10 @@ func TestIdentities(t *testing.T) {
 		assert.Contains(t, w.kept, `"identity_version":2`)
 		w.kept = "{}"
 		assert.Equal(t, want, w.ask("state", config, `"adopt":"id-a"`).state.Identity, "taking it over")
+		require.NoError(t, os.Remove(filepath.Join(os.Getenv(tftest.World), "id-a.json")))
+		assert.Nil(t, w.ask("state", config).state.Identity, "somebody removed it")
+		w.done(w.ask("create", config))
+		assert.Equal(t, want, w.ask("state", config).state.Identity)
 		w.done(w.ask("destroy", config, absent))
 	}
 }
