@@ -130,10 +130,10 @@ func (w *world) passedOtherwise(d *definition.Definition) (names []string) {
 	}
 	then, passed := map[string]bool{}, map[string]bool{} // whether they were approvals
 	for _, e := range w.log {
-		switch {
-		case e.Name == record.PipelineDefined:
+		switch e.Name {
+		case record.PipelineDefined:
 			then = approvals(record.Read(e.Data).Definition)
-		case e.Name == record.StageFinished:
+		case record.StageFinished:
 			name := strings.TrimPrefix(string(e.Target), string(record.StageTarget("p", "")))
 			delete(passed, name)
 			if approval, has := then[name]; has {
