@@ -145,6 +145,17 @@ func (a *synced) applied(compared ...string) {
 	a.says("Succeeded", "Synced", "Healthy", compared...)
 }
 
+// syncs has people sync the application to some revisions, one for each source.
+func (a *synced) syncs(did string, revisions ...string) {
+	a.Helper()
+	a.did(did)
+	sync := fields{"prune": true, "revision": revisions[0]}
+	if len(revisions) > 1 {
+		sync = fields{"prune": true, "revisions": revisions}
+	}
+	a.patch(a, a.path(), fields{"operation": fields{"initiatedBy": fields{"username": "ann"}, "sync": sync}})
+}
+
 // once is a policy by which a sync is not tried again. Without, that is so 5 times.
 var once = fields{"syncPolicy": fields{"automated": fields{"prune": true}, "retry": fields{"limit": 0}}}
 
@@ -256,6 +267,41 @@ func applications(t *testing.T, c *client) {
 			two := config()
 			next := a.push("pushes v3 to the first, and the same to the second", "v3", true, shop("v3", pause))
 			a.applied(next, two)
+			a.ends(next, good, next)
+		}},
+		"application-synced-to-an-older-revision": {"People sync it to a revision whose Pods never start, older than the one that is compared, and then back.", func(a *synced) {
+			bad := a.push("pushes v1, whose Pods never start", "v1", true, shop("v1", missing, soon))
+			good := a.push("pushes v2", "v2", true, shop("v2", pause))
+			a.declare("makes the Application, which people sync", fields{"syncPolicy": nil})
+			a.says("", "OutOfSync", "Missing", good)
+			a.syncs("syncs it to v2", good)
+			a.applied(good)
+			a.rests()
+			a.syncs("syncs it to v1", bad)
+			a.says("Succeeded", "OutOfSync", "Degraded", good)
+			a.rests()
+			a.syncs("syncs it to v2 again", good)
+			a.applied(good)
+			a.ends(good, good)
+		}},
+		"application-several-sources-by-hand": {"It has two sources. A revision of the first is pushed, and people sync it later.", func(a *synced) {
+			second := newRepository(t)
+			a.names = append(a.names, second.dir, "/git/other")
+			a.object.Revision = "{.status.history[-1:].revisions[0]}"
+			other := second.commit(map[string]string{"other.yaml": manifest(configMap())})
+			good := a.push("pushes v1", "v1", true, shop("v1", pause))
+			a.declare("makes the Application, which people sync", fields{"syncPolicy": nil, "source": nil, "sources": []any{
+				a.source("shop"), fields{"repoURL": "file://" + second.dir, "path": ".", "targetRevision": "main"},
+			}})
+			a.says("", "OutOfSync", "Missing", good, other)
+			a.syncs("syncs it", good, other)
+			a.applied(good, other)
+			a.rests()
+			next := a.push("pushes v2 to the first", "v2", true, shop("v2", pause))
+			a.says("Succeeded", "OutOfSync", "Healthy", next, other)
+			a.rests()
+			a.syncs("syncs it", next, other)
+			a.applied(next, other)
 			a.ends(next, good, next)
 		}},
 		"application-not-automated": {"Nobody syncs a revision that is pushed until automated syncs are on again.", func(a *synced) {

@@ -21,6 +21,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/deployster-go/deployster/engine/kubernetes/kubetest"
+	"github.com/deployster-go/deployster/pipeline/promotion/object"
 )
 
 // stage is a stage of a pipeline, whose object real controllers deploy.
@@ -415,6 +416,109 @@ func TestImagesGoThroughRollouts(t *testing.T) {
 	s.promoted("v2", "v3")
 }
 
+// deployments is a Deployment for each stage. All run v1 at first.
+func deployments(t *testing.T, c *client, tags ...string) (all []*workload, stages []stage) {
+	t.Helper()
+	c.StartControllers(t)
+	repository := images(t, c, tags...)
+	for _, name := range stageNames {
+		w := &workload{newRecorder(t, c, name, "", ""), "deployments", "Deployment", "apps/v1", repository, 2}
+		w.follows(w.path(), object.Object{Kind: "Deployment"})
+		all = append(all, w)
+		stages = append(stages, stage{
+			name: name, object: fields{"cluster": "dev", "kind": "Deployment", "namespace": w.namespace, "name": "shop"},
+			bring: func(tag string) { w.declare("", tag) },
+			well:  w.readyTag,
+		})
+		w.declare("", tags[0])
+		w.is("it runs the first", fields{"replicas": 2, "updatedReplicas": 2, "availableReplicas": 2, "unavailableReplicas": ""})
+	}
+	return all, stages
+}
+
+// says waits until a stage waits for something.
+func (s *story) says(words string) {
+	s.Helper()
+	kubetest.Until(s, words, func() (string, bool) {
+		said := s.deployster("pipeline", "status", "shop")
+		return said, strings.Contains(said, words)
+	})
+}
+
+// What somebody rejects does not come to prod, and what comes after it waits for its own approval. An image that
+// a paused Deployment is to run goes nowhere before it runs, whoever looks at it.
+func TestWhatIsRejectedOrPausedGoesNowhere(t *testing.T) {
+	c := newClient(kubetest.Shared(t))
+	all, stages := deployments(t, c, "v1", "v2", "v3", "v4", "v5")
+	s := newStory(t, c, stages...)
+	s.defined[1].(fields)["soak"] = "3s"
+	s.defined[2].(fields)["manual"] = true
+	s.defines()
+
+	stages[0].bring("v2")
+	s.says("revision v2 waits for approval")
+	s.deployster("pipeline", "reject", "shop", "prod", "v2", "--reason", "drops sessions")
+	s.says("revision v2 was rejected")
+	stages[0].bring("v3")
+	s.says("revision v3 waits for approval")
+	s.deployster("pipeline", "approve", "shop", "prod", "v3")
+	s.comesTo("v3")
+
+	all[0].declare("", "v4", paused)
+	all[0].until("it has seen that", seen)
+	all[0].rests()
+	s.ends(syscall.SIGKILL)
+	s.starts(io.Discard)
+	all[0].declare("", "v5", paused)
+	all[0].until("it has seen that", seen)
+	all[0].rests()
+	s.says("is suspended")
+	s.mu.Lock()
+	assert.Equal(t, []string{"staging v2", "staging v3", "prod v3"}, s.asked)
+	s.mu.Unlock()
+	all[0].declare("", "v5")
+	s.says("revision v5 waits for approval")
+
+	// staging goes back and comes again, so the approval from before is void.
+	s.deployster("pipeline", "hold", "shop", "prod", "--reason", "later")
+	s.deployster("pipeline", "approve", "shop", "prod", "v5")
+	stages[1].bring("v1")
+	kubetest.Until(t, "staging runs v1", func() (string, bool) { return stages[1].well(), stages[1].well() == "v1" })
+	all[1].rests()
+	stages[1].bring("v5")
+	kubetest.Until(t, "staging runs v5", func() (string, bool) { return stages[1].well(), stages[1].well() == "v5" })
+	s.deployster("pipeline", "release-hold", "shop", "prod")
+	s.says("revision v5 waits for approval")
+	s.deployster("pipeline", "approve", "shop", "prod", "v5")
+	s.comesTo("v5")
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	assert.Equal(t, []string{"staging v2", "staging v3", "prod v3", "staging v5", "prod v5"}, s.asked)
+}
+
+// Images that come faster than they soak queue before staging, which keeps the one that it runs until that has
+// come to prod.
+func TestWhatSoaksIsKeptUntilItIsPromoted(t *testing.T) {
+	c := newClient(kubetest.Shared(t))
+	all, stages := deployments(t, c, "v1", "v2", "v3", "v4")
+	s := newStoryOf(t, c, "concurrent", stages...)
+	s.defined[1].(fields)["soak"], s.defined[1].(fields)["keep_until"] = "15s", "promoted"
+	s.held = "staging v2"
+	s.defines()
+	stages[0].bring("v2")
+	s.is("staging v2")
+	for _, tag := range []string{"v3", "v4"} { // while staging has v2 still to come
+		stages[0].bring(tag)
+		all[0].is("it is rolled out", fields{"replicas": 2, "updatedReplicas": 2, "availableReplicas": 2, "unavailableReplicas": ""})
+	}
+	close(s.release)
+	s.says("keeps revision v2")
+	kubetest.Until(t, "prod runs v4", func() (string, bool) { return stages[2].well(), stages[2].well() == "v4" })
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	assert.Equal(t, []string{"staging v2", "prod v2", "staging v4", "prod v4"}, s.asked)
+}
+
 // readyTag is the tag of the image that all Pods of a workload run, ready and as many as wanted, or "".
 func (w *workload) readyTag() string {
 	list := w.must(w, http.MethodGet, "/api/v1/namespaces/"+w.namespace+"/pods", "", nil)
@@ -444,6 +548,7 @@ func TestStatusesOfRealControllers(t *testing.T) {
 	c.StartControllers(t)
 	repository := images(t, c, "v1", "v2", "v3")
 	t.Run("Kubernetes", func(t *testing.T) { workloads(t, c, repository) })
+	t.Run("Batches", func(t *testing.T) { batches(t, c, repository) })
 	t.Run("Rollouts", func(t *testing.T) { rollouts(t, c, repository) })
 	t.Run("Kustomizations", func(t *testing.T) { kustomizations(t, c) })
 	t.Run("Applications", func(t *testing.T) { applications(t, c) })

@@ -6,6 +6,7 @@ import (
 	"archive/tar"
 	"bytes"
 	"io"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -89,9 +90,11 @@ func (w *workload) declare(did, tag string, change ...func(spec fields)) {
 	w.declares(w.path(), fields{"apiVersion": w.api, "kind": w.kind, "metadata": fields{"name": "shop"}, "spec": spec})
 }
 
-// seen reports whether the controller has looked at the object as it is now.
+// seen reports whether the controller has looked at the object as it is now, as far as it says so.
 func seen(live fields) bool {
-	return text(live, "status", "observedGeneration") == text(live, "metadata", "generation")
+	status, _ := live["status"].(fields)
+	_, says := status["observedGeneration"]
+	return !says || text(live, "status", "observedGeneration") == text(live, "metadata", "generation")
 }
 
 // is waits until the status has some values.
@@ -105,6 +108,17 @@ func (w *workload) is(what string, values fields) {
 		}
 		return seen(live)
 	})
+}
+
+func paused(spec fields) { spec["paused"] = true }
+
+// aPod is the name of one of the Pods.
+func (w *workload) aPod() string {
+	w.Helper()
+	list := w.must(w, http.MethodGet, "/api/v1/namespaces/"+w.namespace+"/pods", "", nil)
+	pods := list["items"].([]any)
+	require.NotEmpty(w, pods)
+	return text(pods[0], "metadata", "name")
 }
 
 func workloads(t *testing.T, c *client, repository string) {
@@ -154,11 +168,26 @@ func workloads(t *testing.T, c *client, repository string) {
 			w.ends("v2", "v1", "v2")
 		}},
 		"deployment-paused": {"Deployment", "deployments", "It gets an image while it is paused, and goes on.", 2, func(w *workload) {
-			paused := func(spec fields) { spec["paused"] = true }
 			w.declare("makes it with v1", "v1")
 			w.is("v1 is rolled out", two)
 			w.declare("pauses it, and has it run v2", "v2", paused)
 			w.until("it has seen that", seen)
+			w.rests()
+			w.declare("has it go on", "v2")
+			w.is("v2 is rolled out", two)
+			w.ends("v2", "v1", "v2")
+		}},
+		"deployment-paused-loses-a-pod": {"Deployment", "deployments", "It gets an image while it is paused, loses a Pod, and goes on.", 2, func(w *workload) {
+			w.declare("makes it with v1", "v1")
+			w.is("v1 is rolled out", two)
+			w.rests()
+			w.declare("pauses it, and has it run v2", "v2", paused)
+			w.until("it has seen that", seen)
+			w.rests()
+			w.did("removes a Pod, which is made anew")
+			w.Ask(w, "DELETE", "/api/v1/namespaces/"+w.namespace+"/pods?labelSelector=app%3Dshop&fieldSelector=metadata.name%3D"+w.aPod(), nil)
+			w.is("it has one Pod that is available", fields{"availableReplicas": 1})
+			w.is("it has both again", fields{"availableReplicas": 2})
 			w.rests()
 			w.declare("has it go on", "v2")
 			w.is("v2 is rolled out", two)
@@ -232,6 +261,73 @@ func workloads(t *testing.T, c *client, repository string) {
 	}
 }
 
+// batches records CronJobs and Jobs, whose objects say nothing of a revision but what is declared.
+func batches(t *testing.T, c *client, repository string) {
+	const image = "{.spec.template.spec.containers[0].image}"
+	pod := func(tag string) fields {
+		return fields{"metadata": fields{"labels": fields{"app": "shop"}}, "spec": fields{
+			"restartPolicy": "Never", "terminationGracePeriodSeconds": 0, "containers": []any{fields{"name": "shop", "image": repository + ":" + tag, "imagePullPolicy": "IfNotPresent"}},
+		}}
+	}
+	for name, tell := range map[string]struct {
+		about, kind, resource string
+		object                object.Object
+		run                   func(w *workload, declare func(did, tag string, suspend bool))
+	}{
+		"cronjob-suspended": {"It gets an image while it is suspended, and is resumed.", "CronJob", "cronjobs", object.Object{
+			APIVersion: "batch/v1", Kind: "CronJob", Revision: "{.spec.jobTemplate.spec.template.spec.containers[0].image}", Part: object.Tag, Ready: "{.spec.concurrencyPolicy}=Forbid",
+		}, func(w *workload, declare func(did, tag string, suspend bool)) {
+			var last string // the tag that its next Job has
+			w.truth(w.path(), func(live fields) string {
+				if suspend := text(live, "spec", "suspend"); live != nil && suspend != "true" {
+					image := text(live["spec"].(fields)["jobTemplate"].(fields)["spec"].(fields)["template"].(fields)["spec"].(fields)["containers"].([]any)[0], "image")
+					last = image[strings.LastIndexByte(image, ':')+1:]
+				}
+				return last
+			})
+			declare("makes it with v1", "v1", false)
+			w.rests()
+			declare("suspends it, and has it run v2", "v2", true)
+			w.rests()
+			declare("has it run v3", "v3", true)
+			w.rests()
+			declare("resumes it", "v3", false)
+			w.ends("v3", "v1", "v3")
+		}},
+		"job-suspended": {"It is made suspended, resumed, and suspended again, which removes its Pod.", "Job", "jobs", object.Object{
+			APIVersion: "batch/v1", Kind: "Job", Revision: image, Part: object.Tag, Ready: "{.status.ready}=1",
+		}, func(w *workload, declare func(did, tag string, suspend bool)) {
+			w.truthOfPods(1)
+			declare("makes it with v1, suspended", "v1", true)
+			w.until("it is suspended", func(live fields) bool { return text(condition(live, "Suspended"), "status") == "True" })
+			w.rests()
+			declare("resumes it", "v1", false)
+			w.is("its Pod is ready", fields{"ready": 1})
+			w.rests()
+			declare("suspends it", "v1", true)
+			w.until("its Pod is gone", func(live fields) bool { return text(live, "status", "ready") != "1" })
+			w.rests()
+			declare("resumes it", "v1", false)
+			w.is("its Pod is ready", fields{"ready": 1})
+			w.ends("v1", "v1")
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := &workload{newRecorder(t, c, name, "kube-controller-manager "+kubernetes(t), tell.about), tell.resource, tell.kind, "batch/v1", repository, 1}
+			w.follows(w.path(), tell.object)
+			tell.run(w, func(did, tag string, suspend bool) {
+				w.did(did)
+				spec := fields{"template": pod(tag), "suspend": suspend}
+				if tell.kind == "CronJob" {
+					spec = fields{"schedule": "0 0 1 1 *", "concurrencyPolicy": "Forbid", "suspend": suspend, "jobTemplate": fields{"spec": fields{"template": pod(tag)}}}
+				}
+				w.declares(w.path(), fields{"apiVersion": w.api, "kind": w.kind, "metadata": fields{"name": "shop"}, "spec": spec})
+			})
+		})
+	}
+}
+
 // kubernetes is the version of the cluster, which does not know it.
 func kubernetes(t testing.TB) string {
 	t.Helper()
@@ -265,6 +361,17 @@ func rollouts(t *testing.T, c *client, repository string) {
 			is(w, "v1 is well", "Healthy")
 			w.declare("has it run v2", "v2", canary(weight, wait))
 			is(w, "it waits", "Paused")
+			is(w, "v2 is well", "Healthy")
+			w.ends("v2", "v1", "v2")
+		}},
+		"rollout-paused": {"It gets an image while it is paused, and goes on.", func(w *workload) {
+			w.declare("makes it with v1", "v1", canary(weight, wait))
+			is(w, "v1 is well", "Healthy")
+			w.rests()
+			w.declare("pauses it, and has it run v2", "v2", canary(weight, wait), paused)
+			w.until("it has seen that", seen)
+			w.rests()
+			w.declare("has it go on", "v2", canary(weight, wait))
 			is(w, "v2 is well", "Healthy")
 			w.ends("v2", "v1", "v2")
 		}},

@@ -44,12 +44,18 @@ func byHand(live map[string]any) bool {
 	return !is || says && !enabled
 }
 
-// outOfSync reports whether an application was compared with another revision than the one that was
-// applied last.
+// outOfSync reports whether an application differs from what it was compared with, which is another revision
+// than the one that was applied last.
 func outOfSync(live map[string]any) bool {
+	return texts(live, "status", "sync", "status") == "OutOfSync" && comparedWithAnother(live)
+}
+
+// comparedWithAnother reports whether an application was compared with another revision than the one that was
+// applied last.
+func comparedWithAnother(live map[string]any) bool {
 	sync := within(live, "status", "sync")
 	all, _ := within(live, "status")["history"].([]any)
-	if texts(sync, "status") != "OutOfSync" || len(all) == 0 {
+	if len(all) == 0 {
 		return false
 	}
 	last, is := all[len(all)-1].(map[string]any)
@@ -101,13 +107,11 @@ func (o *Object) argo(live map[string]any) string {
 	if phase == "Failed" || phase == "Error" {
 		return sentence("its sync is "+phase, texts(last, "message"))
 	}
-	if status := texts(live, "status", "sync", "status"); status != isSynced {
-		switch {
-		case o.suspended(live) == "" || !o.readsHistory():
-			return "its sync status is " + orNone(status)
-		case !comparedSince(live):
-			return "its controller has not compared it since its last sync ended"
-		}
+	if status := texts(live, "status", "sync", "status"); status != isSynced && (o.suspended(live) == "" || !o.readsHistory()) {
+		return "its sync status is " + orNone(status)
+	}
+	if comparedWithAnother(live) && !comparedSince(live) {
+		return "its controller has not compared it since its last sync ended"
 	}
 	if health := texts(live, "status", "health", "status"); health != "Healthy" {
 		return sentence("its health is "+orNone(health), texts(live, "status", "health", "message"))

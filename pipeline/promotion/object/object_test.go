@@ -200,6 +200,8 @@ func TestAnApplicationOfArgoRunsWhatItIsSyncedTo(t *testing.T) {
 		{"it was never compared", strings.Replace(at("04", "05", "05"), "reconciledAt", "other", 1), old},
 		{"when it was compared is no time", strings.Replace(at("04", "05", "05"), `"2026-11-30T10:00:04Z"`, `"today"`, 1), old},
 		{"it is as people synced it", strings.Replace(at("04", "05", "05"), `"OutOfSync", "revision": "4a"`, `"Synced", "revision": "3a"`, 1), "3a"},
+		{"it is still said to be as it was before the sync", strings.Replace(at("04", "05", "05"), `"OutOfSync"`, `"Synced"`, 1), "4a unwell: its controller has not compared it since its last sync ended"},
+		{"it is as another one without a sync", strings.Replace(at("07", "05", "05"), `"OutOfSync"`, `"Synced"`, 1), "4a"},
 	})
 	several := `{"spec": {"sources": [{}, {}]}, "status": {"health": {"status": "Healthy"}, "history": [{"revisions": ["3a", "5a"]}], "sync": {"status": "OutOfSync", "revisions": ["4a", "5a"]}}}`
 	read(t, object.Object{Kind: "Application", Revision: "{.status.history[-1:].revisions[0]}"}, []reading{

@@ -103,6 +103,10 @@ func Text(r object.Reading) string {
 	return r.Revision
 }
 
+// Counts reports whether a reading says that the object runs its revision well. What is only declared in a
+// suspended object does not run.
+func Counts(r object.Reading) bool { return r.Healthy && !r.Declared }
+
 // Replay reads the object as it was after each write, and as it would have been if each write had
 // come in two.
 func (r *Recording) Replay() Replayed {
@@ -128,8 +132,8 @@ func (r *Recording) Replay() Replayed {
 		case s.Writes():
 			for _, half := range Halves(before, s.Object) {
 				read := r.Object.Read(half.Object)
-				lasts := was.Healthy && was.Revision == read.Revision
-				if read.Healthy && !lasts && !slices.Contains(well, read.Revision) {
+				lasts := Counts(was) && was.Revision == read.Revision
+				if Counts(read) && !lasts && !slices.Contains(well, read.Revision) {
 					all.Wrong = append(all.Wrong, Wrong{Step: i, Revision: read.Revision, Split: half.Name, Early: true})
 				}
 			}
@@ -138,7 +142,7 @@ func (r *Recording) Replay() Replayed {
 			all.Readings = append(all.Readings, Reading{was, i, well})
 		}
 		switch {
-		case !was.Healthy || slices.Contains(well, was.Revision):
+		case !Counts(was) || slices.Contains(well, was.Revision):
 			end(s.At)
 		case wrong == nil || wrong.revision != was.Revision:
 			end(s.At)
