@@ -21,6 +21,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/deployster-go/deployster/engine/kubernetes/kubetest"
+	"github.com/deployster-go/deployster/internal/pullrequest/forgetest"
 	"github.com/deployster-go/deployster/pipeline/promotion/object"
 )
 
@@ -58,6 +59,12 @@ func newStory(t testing.TB, c *client, stages ...stage) *story {
 
 func newStoryOf(t testing.TB, c *client, policy string, stages ...stage) *story {
 	t.Helper()
+	return newStoryWith(t, c, policy, nil, stages...)
+}
+
+// newStoryWith changes how the stages are defined, unless change is nil.
+func newStoryWith(t testing.TB, c *client, policy string, change func(stage fields), stages ...stage) *story {
+	t.Helper()
 	s := &story{TB: t, client: c, dir: t.TempDir(), policy: policy, stages: stages, release: make(chan struct{})}
 	receiver := httptest.NewServer(http.HandlerFunc(s.promote))
 	t.Cleanup(receiver.Close)
@@ -67,11 +74,15 @@ func newStoryOf(t testing.TB, c *client, policy string, stages ...stage) *story 
 			stage["strategy"] = "webhook"
 			stage["webhook"] = fields{"url": receiver.URL, "key_file": "secrets/hook.key", "timeout": "5m"}
 		}
+		if change != nil {
+			change(stage)
+		}
 		s.defined = append(s.defined, stage)
 	}
 	require.NoError(t, os.Mkdir(filepath.Join(s.dir, "secrets"), 0o700))
 	for name, content := range map[string]string{
 		"secrets/hook.key": "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw\n",
+		"secrets/token":    forgetest.Token,
 		"inventory.yaml":   manifest(fields{"clusters": []any{fields{"name": "dev", "kubeconfig": c.Kubeconfig}}}),
 	} {
 		require.NoError(t, os.WriteFile(filepath.Join(s.dir, name), []byte(content), 0o600))
@@ -517,6 +528,94 @@ func TestWhatSoaksIsKeptUntilItIsPromoted(t *testing.T) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	assert.Equal(t, []string{"staging v2", "prod v2", "staging v4", "prod v4"}, s.asked)
+}
+
+// All stages are in one repository, each in a directory, and Argo CD syncs every commit to all of them. A version
+// goes on by a pull request for each stage, which somebody merges. One whose Pods never start is not proposed, and
+// one whose pull request is closed goes no further.
+func TestVersionsGoThroughPullRequestsOfOneRepository(t *testing.T) {
+	c := newClient(kubetest.Shared(t))
+	c.StartControllers(t)
+	argo := startArgo(t, c)
+	files := map[string]string{}
+	for _, name := range stageNames {
+		files[name+"/shop.yaml"] = manifest(shop("v1", pause)) + "\n"
+	}
+	f := forgetest.New(t, "gitea", files)
+	repository := "file://" + strings.TrimSpace(f.Git("rev-parse", "--absolute-git-dir"))
+	var all []*synced
+	var stages []stage
+	for _, name := range stageNames {
+		a := newSynced(t, c, argo, name, "")
+		a.declare("", fields{"source": fields{"repoURL": repository, "path": name, "targetRevision": "main"}})
+		a.applied(f.Head("main"))
+		all = append(all, a)
+		stages = append(stages, stage{
+			name: name, object: fields{"cluster": "dev", "kind": "Application", "namespace": argo, "name": a.namespace, "part": "path"},
+			well: func() string { return rolledOut(a.must(t, http.MethodGet, a.workload(), "", nil)) },
+		})
+	}
+	looks := func() { // as the webhook of a forge has it
+		for _, a := range all {
+			a.looks()
+		}
+	}
+	s := newStoryWith(t, c, "single", func(stage fields) {
+		place := fields{"repository": f.Address(), "file": stage["name"].(string) + "/shop.yaml", "value": "spec.template.metadata.annotations.version", "token_file": "secrets/token"}
+		if stage["name"] == "dev" {
+			stage["source"] = place
+			return
+		}
+		delete(stage, "webhook")
+		place["provider"], place["check_every"] = "gitea", "10s"
+		stage["strategy"], stage["pull_request"] = "pull-request", place
+	}, stages...)
+	pushes := func(version, image string, change ...func(spec fields)) {
+		f.Commit("main", map[string]string{"dev/shop.yaml": manifest(shop(version, image, change...)) + "\n"}, "")
+		looks()
+	}
+	proposed := func(number int, stage, version string) {
+		t.Helper()
+		kubetest.Until(t, version+" is proposed for "+stage, func() (string, bool) { return fmt.Sprint(f.Pulls()), len(f.Pulls()) == number })
+		p := f.Pulls()[number-1]
+		assert.Equal(t, "deployster/shop/"+stage, p.Branch)
+		assert.Contains(t, f.Show(p.Branch, stage+"/shop.yaml"), `"version":"`+version+`"`)
+		assert.Equal(t, stage+"/shop.yaml", f.Changed("main", p.Branch))
+		before := slices.Index(stageNames, stage) - 1
+		assert.Equal(t, version, stages[before].well(), "what is proposed for %s runs well in %s", stage, stageNames[before])
+	}
+	merges := func(number int) {
+		f.Merge(number)
+		looks()
+	}
+	pushes("v2", pause)
+	proposed(1, "staging", "v2")
+	assert.Equal(t, "v1", stages[1].well(), "a commit of dev is nothing to staging")
+	merges(1)
+	proposed(2, "prod", "v2")
+	merges(2)
+	s.comesTo("v2")
+
+	pushes("v3", missing, soon)
+	all[0].says("Succeeded", "Synced", "Degraded", f.Head("main"))
+	all[0].rests()
+	pushes("v4", pause)
+	proposed(3, "staging", "v4")
+	merges(3)
+	proposed(4, "prod", "v4")
+	f.Decline(4)
+	s.says("closed")
+	pushes("v5", pause)
+	proposed(5, "staging", "v5")
+	merges(5)
+	proposed(6, "prod", "v5")
+	merges(6)
+	s.comesTo("v5")
+	var states []string
+	for _, p := range f.Pulls() {
+		states = append(states, p.State)
+	}
+	assert.Equal(t, []string{"merged", "merged", "merged", "closed", "merged", "merged"}, states)
 }
 
 // readyTag is the tag of the image that all Pods of a workload run, ready and as many as wanted, or "".
