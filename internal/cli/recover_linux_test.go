@@ -35,26 +35,6 @@ func killedInAction(t *testing.T, begin func(*testing.T, string) *site, typ stri
 	return s, s.events()[0].Deployment
 }
 
-func TestAnActionThatOutlivesItsRunIsWaitedForOnAnotherEngine(t *testing.T) {
-	t.Parallel()
-	for name, typ := range map[string]string{"in a container of its own": "ONE-SHOT", "in a process that serves": "SLOW"} {
-		t.Run(name, func(t *testing.T) {
-			s, dead := killedInAction(t, newDockerSite, typ, "--engine", "docker")
-			second := s.start("apply", "m.yaml", "--confirm", "NO", "--engine", "oci", "--pull", "never", "--output", "json")
-			second.out.until(t, "left running")
-			s.release("a")
-			s.wantEnd(second, 0)
-			if !strings.Contains(second.out.String(), "docker at unix://") {
-				t.Errorf("it does not tell on which engine the action of %s runs:\n%s", dead, second.out)
-			}
-			if slices.ContainsFunc(s.events(), named(report.ActionStarted)) && strings.Contains(second.out.String(), `"type":"action-started"`) {
-				t.Errorf("the second run did again what the first had done:\n%s", second.out)
-			}
-			s.wantTruth()
-		})
-	}
-}
-
 // What an action has made before its run was killed, and of which nothing is kept, is found by its
 // mark: it is not made a second time, and goes when it is destroyed.
 func TestWhatIsMadeByARunThatIsKilledIsFoundAgain(t *testing.T) {

@@ -18,7 +18,6 @@ import (
 	"github.com/deployster-go/deployster/internal/must"
 	"github.com/deployster-go/deployster/internal/query/querytest"
 	"github.com/deployster-go/deployster/internal/ringtest"
-	"github.com/deployster-go/deployster/runner/report"
 )
 
 // terminal runs deployster on a pseudo terminal and answers its questions.
@@ -287,23 +286,6 @@ func TestAConsoleOnATerminalGoesOnUntilItsEnd(t *testing.T) {
 	}
 }
 
-// A plan whose apply was killed can be applied again: what was done stays, what
-// was not is still as it was planned.
-func TestASavedPlanIsAppliedAgainAfterAKill(t *testing.T) {
-	t.Parallel()
-	s := newSite(t, three)
-	s.deployster("plan", "m.yaml", "-o", "m.plan")
-	s.hold("c")
-	first := s.start("apply", "m.plan", "--confirm", "NO")
-	s.untilBusy("c")
-	s.until(2, named(report.ResourceFinished)) // a and b
-	s.kill(first)
-	s.release("c")
-
-	s.deployster("apply", "m.plan", "--confirm", "NO")
-	s.wantWhole()
-}
-
 // wholeSite is a site on which three is there, as an apply makes it.
 func wholeSite(t *testing.T) *site {
 	s := newSite(t, three)
@@ -334,27 +316,6 @@ func TestKilledAtAnyPointTheNextDestroyEndsWithAllGone(t *testing.T) {
 		s.docker = ringtest.All() // without it no removal outlives its run, and is ended with that
 		return s
 	}, "destroy", (*site).wantNothing)
-}
-
-func TestInterruptOnceLetsTheRemovalFinish(t *testing.T) {
-	t.Parallel()
-	s := wholeSite(t)
-	s.hold("b")
-	s.hold("c")
-	r := s.start("destroy", "m.yaml", "--confirm", "NO")
-	s.untilBusy("b")
-	s.untilBusy("c")
-	s.signal(r, os.Interrupt)
-	r.out.until(t, "running actions finish first")
-	s.release("b")
-	s.release("c")
-	s.wantEnd(r, 130)
-	assert.NoError(t, must.Fail(os.Stat(s.thing("a"))), "a went, though it was interrupted")
-	names := s.names()
-	require.Contains(t, names, "action-finished-successfully action/b/remove")
-	assert.Equal(t, "run-failed run/m.yaml", names[len(names)-1], "the log tells")
-	s.deployster("destroy", "m.yaml", "--confirm", "NO")
-	s.wantNothing()
 }
 
 func TestAnApplyAndADestroyAtOnceTakeTurns(t *testing.T) {
