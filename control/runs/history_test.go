@@ -34,6 +34,7 @@ type maker struct {
 	log   deploylog.Log
 	dir   string
 	store *protected.Store
+	moves map[string]string // what manifests of steps say; nil is nothing
 	n     int
 }
 

@@ -157,17 +157,41 @@ func (r *Run) recordMoves(ctx context.Context) error {
 		return err
 	}
 	for _, from := range slices.Sorted(maps.Keys(moves)) {
-		err := appendEvent(ctx, r.o.Log, deploylog.Event{
-			Deployment: r.o.ID, Target: resourceTarget(moves[from]), Revision: r.o.Revision, Name: EventResourceMoved, Attempt: 1,
-		}, Data{From: from, Of: &owner, ID: ids[moves[from]]})
-		if err == nil && ids[moves[from]] == "" { // else it is kept by its id
-			err = r.moveKept(ctx, from, moves[from])
-		}
-		if err != nil {
+		if err := r.recordMove(ctx, from, moves[from], Data{From: from, Of: &owner, ID: ids[moves[from]]}); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// recordMove records another name of a resource, and has what is kept of it be kept under that. The document stays the
+// same. Whoever dies in between has it kept under both.
+func (r *Run) recordMove(ctx context.Context, from, to string, p Data) error {
+	kept := Kept{}
+	if p.ID == "" { // else it is kept by its id
+		var err error
+		if kept, err = r.o.memory().lastKept(ctx, from, ""); err != nil {
+			return err
+		}
+	}
+	keeps := func(name string, now *Kept) error {
+		if kept.None() {
+			return nil
+		}
+		return appendEvent(ctx, r.o.Log, deploylog.Event{
+			Deployment: r.o.ID, Target: resourceTarget(name), Revision: r.o.Revision, Name: string(report.ResourceKept), Attempt: attemptMoved,
+		}, Data{Kept: now})
+	}
+	if err := keeps(to, &kept); err != nil {
+		return err
+	}
+	err := appendEvent(ctx, r.o.Log, deploylog.Event{
+		Deployment: r.o.ID, Target: resourceTarget(to), Revision: r.o.Revision, Name: EventResourceMoved, Attempt: 1,
+	}, p)
+	if err != nil {
+		return err
+	}
+	return keeps(from, &Kept{})
 }
 
 // movesNow are the names to record, by the former ones, and the ids of what has them.
@@ -194,18 +218,3 @@ func (r *Run) movesNow(ctx context.Context, owner Owner) (moves, ids map[string]
 
 // attemptMoved is that of what is kept under another name: types keep more in the same run.
 const attemptMoved = 1 << 20
-
-// moveKept has what is kept of a resource, which has its name as its id, kept under another name. The document
-// stays the same.
-func (r *Run) moveKept(ctx context.Context, from, to string) error {
-	kept, err := r.o.memory().lastKept(ctx, from, "")
-	if err != nil || kept.None() {
-		return err
-	}
-	for name, now := range map[string]*Kept{to: &kept, from: {}} {
-		err = errors.Join(err, appendEvent(ctx, r.o.Log, deploylog.Event{
-			Deployment: r.o.ID, Target: resourceTarget(name), Revision: r.o.Revision, Name: string(report.ResourceKept), Attempt: attemptMoved,
-		}, Data{Kept: now}))
-	}
-	return err
-}

@@ -224,6 +224,8 @@ func (s *steps) foldResource(ctx context.Context, run *stepRun, kind, resource s
 		return err
 	}
 	switch {
+	case e.Name == EventResourceMoved:
+		host.move(run.Step, strings.TrimSuffix(DataOf(e).From, invoke.Placed("", run.Host)), resource)
 	case e.Name == string(report.ResourceDestroyed):
 		host.remove(pipeline, resource, DataOf(e).Thing)
 	case e.Revision == "": // it is being removed
@@ -278,6 +280,39 @@ func (h *Host) add(pipeline string, m StepMade) {
 // others are those that are other things than one.
 func others(list []StepMade, thing string) []StepMade {
 	return slices.DeleteFunc(slices.Clone(list), func(m StepMade) bool { return !report.Differ(m.Thing, thing) })
+}
+
+// moves reports whether a step gives something that was made other names: it made that, in whichever stage.
+func (s Step) moves(m StepMade) bool { return m.Step.Event == s.Event }
+
+// move gives what a step made another name. Lists and declarations are replaced, never changed.
+func (h *Host) move(step Step, from, to string) {
+	named := h.Made[step.pipeline()]
+	var stays, moves []StepMade
+	for _, m := range named[from] {
+		if step.moves(m) {
+			m.Name = to
+			moves = append(moves, m)
+		} else {
+			stays = append(stays, m)
+		}
+	}
+	if len(moves) == 0 {
+		return
+	}
+	named[to] = append(slices.Clone(named[to]), moves...)
+	if named[from] = stays; len(stays) == 0 {
+		delete(named, from)
+	}
+	for _, m := range moves {
+		d := h.Declared[m.Step]
+		if may, known := d.Things[from]; known {
+			d.Things = maps.Clone(d.Things)
+			d.Things[to] = append(slices.Clone(d.Things[to]), may...)
+			delete(d.Things, from)
+			h.Declared[m.Step] = d
+		}
+	}
 }
 
 func (h *Host) remove(pipeline, resource, thing string) {
@@ -372,6 +407,8 @@ func (h *Host) find(pipeline, resource, thing string) (m StepMade, found bool) {
 func (r *Run) recordPlaced(ctx context.Context, e deploylog.Event, p Data, of report.Event) error {
 	made := of.Made()
 	switch {
+	case of.Kind == report.RunStarted:
+		return errors.Join(appendEvent(ctx, r.o.Log, e, p), r.recordPlacedMoves(ctx))
 	case of.Kind == report.ResourceDestroyed:
 		p.Thing = of.Thing
 	case made != nil && of.Kind == report.ActionStarted:
@@ -384,6 +421,29 @@ func (r *Run) recordPlaced(ctx context.Context, e deploylog.Event, p Data, of re
 		return r.recordAgain(ctx, e, of.Resource, made)
 	}
 	return appendEvent(ctx, r.o.Log, e, p)
+}
+
+// recordPlacedMoves records the names that the manifest of a step gives what the step made on its host.
+func (r *Run) recordPlacedMoves(ctx context.Context) error {
+	if r.o.Moved == nil {
+		return nil
+	}
+	host, err := r.pasts().Host(ctx, r.o.Place)
+	if err != nil {
+		return err
+	}
+	named := host.Made[r.o.Step.pipeline()]
+	for _, from := range slices.Sorted(maps.Keys(named)) {
+		to := r.o.Moved(from)
+		if to == from || len(named[to]) > 0 || !slices.ContainsFunc(named[from], r.o.Step.moves) {
+			continue
+		}
+		before := invoke.Placed(from, r.o.Place)
+		if err := r.recordMove(ctx, before, invoke.Placed(to, r.o.Place), Data{From: before}); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // recordStepMade appends an event that says what a step makes, and removes the protected document of

@@ -1,6 +1,7 @@
 package runs_test
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"os"
@@ -31,6 +32,9 @@ func (m *maker) step(t *testing.T, step runs.Step, older bool, end *report.Event
 	}
 	if older {
 		o.Step = runs.Step{}
+	}
+	if m.moves != nil {
+		o.Moved = func(name string) string { return cmp.Or(m.moves[name], name) }
 	}
 	r := must.Get(runs.Begin(context.Background(), o))(t)
 	defer r.End()
@@ -91,6 +95,43 @@ func TestAStepLeavesWhatItNoLongerDeclares(t *testing.T) {
 			m.step(t, deployed, false, &finished, tc.first...)
 			m.step(t, deployed, false, tc.end, tc.then...)
 			assert.Equal(t, tc.want, m.leftovers(t))
+		})
+	}
+}
+
+// What a step made has another name from now on if its manifest says so, with what is kept of it.
+func TestAStepGivesWhatItMadeAnotherName(t *testing.T) {
+	finished := report.RunFinished
+	other := runs.Step{Target: deployed.Target, Event: "db-migrated"}
+	kept := report.Event{Kind: report.ResourceKept, Resource: "a", Attempt: 1, Keep: map[string]any{"id": "1"}}
+	for name, tc := range map[string]struct {
+		by   runs.Step // that made it
+		made []report.Event
+		then []report.Event
+		want []string       // that nothing declares
+		kept map[string]any // of what has the new name
+	}{
+		"it is neither removed nor made again": {deployed, []report.Event{makes("a", thing("")), kept}, []report.Event{finds("b", thing(""))}, nil, map[string]any{"id": "1"}},
+		"nor while it is not come to":          {deployed, []report.Event{makes("a", identified("x")), kept}, nil, []string{"b x"}, map[string]any{"id": "1"}},
+		"something has the name already":       {deployed, []report.Event{makes("a", identified("x")), kept, makes("b", identified("y"))}, []report.Event{finds("b", identified("y"))}, []string{"a x"}, nil},
+		"another step made it":                 {other, []report.Event{makes("a", identified("x")), kept}, []report.Event{finds("b", identified("y"))}, []string{"a x"}, nil},
+		"it made that in another stage":        {runs.Step{Target: "host/web/canary/h1", Event: deployed.Event}, []report.Event{makes("a", identified("x")), kept}, []report.Event{finds("b", identified("z"))}, []string{"b x"}, map[string]any{"id": "1"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := newMaker(t)
+			m.step(t, tc.by, false, &finished, tc.made...)
+			m.moves = map[string]string{"a": "b"}
+			for range 2 { // the line may stay
+				m.step(t, deployed, false, &finished, tc.then...)
+				assert.Equal(t, tc.want, m.leftovers(t))
+				memory := runs.Memory{Log: m.log, Protected: m.store, Place: "h1"}
+				past := must.Get(memory.Past(t.Context(), "b", true))(t)
+				assert.Equal(t, tc.kept, past.Kept)
+				if tc.kept != nil {
+					assert.Equal(t, "a@h1", past.Identity, "it is marked with what it was called first")
+					assert.Nil(t, must.Get(memory.Past(t.Context(), "a", true))(t).Kept)
+				}
+			}
 		})
 	}
 }

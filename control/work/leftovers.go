@@ -17,7 +17,7 @@ import (
 
 // recordsStep has a run of a step record what it makes on its host.
 func (r *Run) recordsStep(s step.Step) {
-	r.Control.Step = runs.Step{Target: s.Target, Event: s.Event}
+	r.Control.Step, r.Control.Moved = runs.Step{Target: s.Target, Event: s.Event}, r.Whole.Renamed
 	if s.Keeps {
 		r.Caller.Details[runs.DetailKeeps] = "true"
 	}

@@ -79,6 +79,11 @@ func (w *StepWorker) prepareStep(step step.Step, artifacts map[string]string, on
 	if err != nil {
 		return nil, err
 	}
+	if len(in.Whole.Takes) > 0 {
+		move := in.Whole.Takes[0]
+		return nil, &InputError{&manifest.Error{Problems: []manifest.Problem{{Position: move.Position, Path: "moved", Message: fmt.Sprintf(
+			"a step of a pipeline takes nothing over from another manifest (%s#%s): what steps made is known by their pipeline; remove this move, or apply the manifest without a pipeline", move.Manifest, move.From)}}}}
+	}
 	run, err := w.prepare(in, on, step.Manifest, step.Host, map[string]string{
 		"deployment": step.Deployment, "target": string(step.Target), "event": step.Event, "revision": step.Revision,
 	})

@@ -169,6 +169,9 @@ func undeclared(kept work.Texts, of [2]Release, definitions [2][]byte) (names []
 			text, err := kept.Load(r.Carries[step.Manifest])
 			var written struct {
 				Resources map[string]yaml.Node `yaml:"resources"`
+				Moved     []struct {
+					From string `yaml:"from"`
+				} `yaml:"moved"`
 			}
 			if err != nil || yaml.Unmarshal(text, &written) != nil {
 				if i == 1 {
@@ -178,6 +181,11 @@ func undeclared(kept work.Texts, of [2]Release, definitions [2][]byte) (names []
 			}
 			for name := range written.Resources {
 				declared[i][name] = declared[i][name] || i == 1 || step.Prune == nil || *step.Prune
+			}
+			for _, move := range written.Moved {
+				if of, _, _ := strings.Cut(move.From, "["); i == 1 {
+					declared[i][of] = true // under another name
+				}
 			}
 		}
 	}
