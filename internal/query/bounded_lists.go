@@ -108,6 +108,19 @@ func BoundChanges(b *Bounded, field string, all []Alike[effect.Change]) []Alike[
 	return boundAlike(b, field, all, mostChanges, RankChange)
 }
 
+// BoundRemovals are the first of some removals, for a field of a document, each with the first of its resources.
+func BoundRemovals(b *Bounded, field string, all []Removal) []Removal {
+	same := func(Removal) int { return 0 }
+	all = slices.Clone(all)
+	bound(b, field, &all, mostReasons, same)
+	for i := range all {
+		of := Bounded{All: b.All}
+		bound(&of, "resources", &all[i].Resources, mostNames, func(string) int { return 0 })
+		all[i].LeftOut = of.LeftOut
+	}
+	return all
+}
+
 func boundAlike[T any](b *Bounded, field string, all []Alike[T], most int, rank func(T) int) []Alike[T] {
 	bound(b, field, &all, most, func(a Alike[T]) int { return rank(a.First) })
 	if b.All {

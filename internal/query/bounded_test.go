@@ -318,3 +318,21 @@ func TestJobsOfOtherPlacesAreNotAlike(t *testing.T) {
 		}
 	}
 }
+
+func TestRemovalsAreBounded(t *testing.T) {
+	names := make([]string, 101)
+	for i := range names {
+		names[i] = fmt.Sprint("r", i)
+	}
+	all := make([]Removal, 51)
+	for i := range all {
+		all[i] = Removal{Stage: fmt.Sprint(i), Resources: names}
+	}
+	var b Bounded
+	kept := BoundRemovals(&b, "removals", all)
+	assert.Len(t, kept, 50)
+	assert.Len(t, kept[49].Resources, 100)
+	assert.Equal(t, map[string]LeftOut{"resources": {Entries: 1}}, kept[0].LeftOut)
+	assert.Equal(t, map[string]LeftOut{"removals": {Entries: 1}}, b.LeftOut)
+	assert.Equal(t, all, BoundRemovals(&Bounded{All: true}, "removals", all))
+}

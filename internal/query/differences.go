@@ -126,6 +126,8 @@ type Removal struct {
 	Deployment string   `json:"deployment"`
 	Before     string   `json:"before"` // the revision that the hosts have
 	Resources  []string `json:"resources"`
+
+	LeftOut map[string]LeftOut `json:"left_out,omitempty"` // of the resources, see BoundRemovals
 }
 
 // Removals returns what revisions in progress are going to remove from hosts at or below a target of a
@@ -153,7 +155,7 @@ func (p *Pipelines) Removals(ctx context.Context, t deploylog.Target, kept work.
 			continue
 		}
 		if names := undeclared(kept, of, definitions); len(names) > 0 {
-			all = append(all, Removal{r.Stage, r.Revision, r.Deployment, of[0].Revision, names})
+			all = append(all, Removal{Stage: r.Stage, Revision: r.Revision, Deployment: r.Deployment, Before: of[0].Revision, Resources: names})
 		}
 	}
 	return all, nil

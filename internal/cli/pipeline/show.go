@@ -241,6 +241,9 @@ type Options struct {
 	Inventory string // file
 }
 
+// mostNamed is how many resources a line of text names.
+const mostNamed = 10
+
 // Explain prints why something at or below a target of a pipeline does not move.
 func Explain(ctx context.Context, a *app.App, o Options) error {
 	if is, err := promotioncli.Explain(ctx, a, o.Target, o.At); is || err != nil {
@@ -261,13 +264,17 @@ func Explain(ctx context.Context, a *app.App, o Options) error {
 		}
 		alike := query.AlikeReasons(reasons, a.All)
 		bounded := query.Bounded{All: a.All}
-		document := map[string]any{"target": o.Target, "event": p.Head(), "reasons": query.BoundReasons(&bounded, "reasons", alike), "removals": removals}
+		document := map[string]any{"target": o.Target, "event": p.Head(), "reasons": query.BoundReasons(&bounded, "reasons", alike), "removals": query.BoundRemovals(&bounded, "removals", removals)}
 		return a.Show(bounded.In(document), func() error {
 			if err := view.PipelineReasons(a.Out, o.Target, alike, a.PlanOptions(a.Out)); err != nil {
 				return err
 			}
 			for _, r := range removals {
-				if err := a.Printf("revision %s removes from the hosts of stage %s what no step declares any more: %s\n", view.Clean(r.Revision), view.Clean(r.Stage), view.Clean(strings.Join(r.Resources, ", "))); err != nil {
+				most := mostNamed
+				if a.All {
+					most = len(r.Resources)
+				}
+				if err := a.Printf("revision %s removes from the hosts of stage %s what no step declares any more: %s\n", view.Clean(r.Revision), view.Clean(r.Stage), view.Clean(phrase.First(r.Resources, most))); err != nil {
 					return err
 				}
 			}
