@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -19,6 +18,7 @@ import (
 	"github.com/deployster-go/deployster/control/locked"
 	"github.com/deployster-go/deployster/engine"
 	"github.com/deployster-go/deployster/internal/filelock"
+	"github.com/deployster-go/deployster/internal/gittest"
 	"github.com/deployster-go/deployster/internal/lockfile"
 	"github.com/deployster-go/deployster/internal/modulesource"
 	"github.com/deployster-go/deployster/internal/must"
@@ -173,17 +173,13 @@ type modules struct {
 }
 
 func newModules(t *testing.T) *modules {
-	repository := t.TempDir()
+	repository := gittest.New(t)
 	for name, text := range map[string]string{"module.yaml": "outputs: {a: b}\n", "files/one": "1", "files/two/deep": strings.Repeat("2", 100_000)} {
-		path := filepath.Join(repository, name)
-		require.NoError(t, errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, []byte(text), 0o600)))
+		repository.Write(name, text)
 	}
-	require.NoError(t, os.Symlink("files/one", filepath.Join(repository, "link")))
-	for _, args := range [][]string{{"init", "--quiet"}, {"add", "."}, {"-c", "user.name=a", "-c", "user.email=a@example.com", "commit", "--quiet", "-m", "all"}} {
-		out, err := exec.CommandContext(t.Context(), "git", append([]string{"-C", repository}, args...)...).CombinedOutput()
-		require.NoError(t, err, "git: %s", out)
-	}
-	m := &modules{workspace: t.TempDir(), source: "git::file://" + repository, cache: modulesource.In(t.TempDir())}
+	require.NoError(t, os.Symlink("files/one", filepath.Join(repository.Dir, "link")))
+	repository.Commit()
+	m := &modules{workspace: t.TempDir(), source: "git::file://" + repository.Dir, cache: modulesource.In(t.TempDir())}
 	m.lock = &lockfile.File{Images: map[string]lockfile.Image{}, Modules: map[string]lockfile.Module{}}
 	u := &locked.Update{Lock: m.lock, Upgrade: func(string) bool { return false }}
 	must.Get(u.Module(t.Context(), m.cache, m.source))(t)

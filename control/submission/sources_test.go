@@ -8,7 +8,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"reflect"
 	"runtime"
@@ -26,20 +25,13 @@ import (
 	"github.com/deployster-go/deployster/control/work"
 	"github.com/deployster-go/deployster/engine"
 	"github.com/deployster-go/deployster/internal/artifacts"
+	"github.com/deployster-go/deployster/internal/gittest"
 	"github.com/deployster-go/deployster/internal/must"
 	"github.com/deployster-go/deployster/internal/objects"
 	"github.com/deployster-go/deployster/internal/registrytest"
 	"github.com/deployster-go/deployster/inventory"
 	"github.com/deployster-go/deployster/manifest/vars"
 )
-
-// git runs git in the workspace, without settings of whoever runs the test.
-func (w *world) git(args ...string) string {
-	c := exec.Command("git", append([]string{"-C", w.dir, "-c", "user.name=a", "-c", "user.email=a@example.org"}, args...)...)
-	c.Env = append(os.Environ(), "HOME="+w.dir+"/none")
-	out := must.Get(c.CombinedOutput())(w)
-	return strings.TrimSpace(string(out))
-}
 
 func TestTheCommitOfTheSourcesIsCarried(t *testing.T) {
 	const text = "group: g\njob: {image: build:1}\npackages:\n  a: {sources: [src/a]}\n  b: {sources: [src]}\n  c: {build: [lib], sources: [src/a]}\n  d: {sources: [src/b, src/gone]}\n  lib: {released: {path: lib}}\n  none: {}\n"
@@ -65,11 +57,10 @@ func TestTheCommitOfTheSourcesIsCarried(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t, map[string]string{"src/a": "a", "src/b/x": "x", "lib/l": "l"})
-			w.git("init", "-q")
-			w.git("remote", "add", "origin", "https://user:swordfish@example.org/base.git?token=swordfish")
-			w.git("add", "-A")
-			w.git("commit", "-q", "-m", "all")
-			commit := w.git("rev-parse", "HEAD")
+			g := gittest.Repository{TB: w, Dir: w.dir}
+			g.Git("init", "-q")
+			g.Git("remote", "add", "origin", "https://user:swordfish@example.org/base.git?token=swordfish")
+			commit := g.Commit()
 			c.change(w)
 			got := w.collected(text, strings.Fields(c.touched)...).Submit
 			want := &record.Source{Repository: "https://example.org/base.git", Commit: commit, Exact: c.exact}

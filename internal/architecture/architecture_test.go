@@ -51,6 +51,7 @@ var floors = []struct {
 	{"internal/waittest", nil},     // of tests
 	{"internal/must", nil},         // of tests
 	{"internal/registrytest", nil}, // of tests
+	{"internal/gittest", nil},      // of tests
 	{"test/ring", nil},             // of tests
 	{"test/editor", []string{"internal/pullrequest/value"}},
 	{"test/statuses", nil},     // of tests

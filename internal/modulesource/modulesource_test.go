@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/deployster-go/deployster/internal/gittest"
 	"github.com/deployster-go/deployster/internal/modulesource"
 	"github.com/deployster-go/deployster/internal/must"
 	"github.com/deployster-go/deployster/internal/registrytest"
@@ -67,64 +68,41 @@ func TestSources(t *testing.T) {
 }
 
 // repository is one of git, with a module in modules/web.
-type repository struct {
-	t   *testing.T
-	dir string
-}
+type repository struct{ gittest.Repository }
 
 func newRepository(t *testing.T) repository {
-	r := repository{t, t.TempDir()}
-	r.git("init", "-q", "-b", "main")
-	r.write("README", "x")
-	r.write("modules/web/module.yaml", "resources: {}")
-	r.write("modules/web/files/run.sh", "#!/bin/sh")
-	require.NoError(t, os.Chmod(filepath.Join(r.dir, "modules/web/files/run.sh"), 0o755))
-	require.NoError(t, os.Symlink("files/run.sh", filepath.Join(r.dir, "modules/web/run")))
-	r.commit()
+	r := repository{gittest.New(t)}
+	r.Write("README", "x")
+	r.Write("modules/web/module.yaml", "resources: {}")
+	r.Write("modules/web/files/run.sh", "#!/bin/sh")
+	require.NoError(t, os.Chmod(filepath.Join(r.Dir, "modules/web/files/run.sh"), 0o755))
+	require.NoError(t, os.Symlink("files/run.sh", filepath.Join(r.Dir, "modules/web/run")))
+	r.Commit()
 	return r
 }
 
-func (r repository) git(args ...string) string {
-	c := exec.Command("git", append([]string{"-C", r.dir, "-c", "user.name=x", "-c", "user.email=x@example.com", "-c", "protocol.file.allow=always"}, args...)...)
-	out, err := c.CombinedOutput()
-	require.NoError(r.t, err, "git %v: %v\n%s", args, err, out)
-	return strings.TrimSpace(string(out))
-}
-
-func (r repository) write(name, text string) {
-	path := filepath.Join(r.dir, name)
-	require.NoError(r.t, os.MkdirAll(filepath.Dir(path), 0o755))
-	require.NoError(r.t, os.WriteFile(path, []byte(text), 0o644))
-}
-
-func (r repository) commit() string {
-	r.git("add", "-A")
-	r.git("commit", "-q", "--allow-empty", "-m", "x")
-	return r.git("rev-parse", "HEAD")
-}
-
 func (r repository) source(rest string) modulesource.Source {
-	return parse(r.t, "git::file://"+r.dir+rest)
+	return parse(r, "git::file://"+r.Dir+rest)
 }
 
-func parse(t *testing.T, text string) modulesource.Source {
+func parse(t testing.TB, text string) modulesource.Source {
 	s := must.Get(modulesource.Parse(text))(t)
 	return s
 }
 
 func TestAModuleOfARepositoryIsWhatItsRefMeantWhenItWasPinned(t *testing.T) {
 	r := newRepository(t)
-	first := r.git("rev-parse", "HEAD")
-	r.git("tag", "-a", "-m", "x", "v1")
+	first := r.Git("rev-parse", "HEAD")
+	r.Git("tag", "-a", "-m", "x", "v1")
 	t.Setenv("GIT_DIR", "/nowhere")
 	c := modulesource.In(filepath.Join(t.TempDir(), "cache"))
 	s := r.source("//modules/web?ref=v1")
 	pin, err := c.Resolve(t.Context(), s)
 	require.True(t, err == nil && pin.Commit == first, "it is %+v, %v; want commit %s", pin, err, first)
 	require.NoError(t, os.Unsetenv("GIT_DIR"))
-	r.write("modules/web/module.yaml", "resources: {a: {}}")
-	second := r.commit()
-	r.git("tag", "-f", "v1")
+	r.Write("modules/web/module.yaml", "resources: {a: {}}")
+	second := r.Commit()
+	r.Git("tag", "-f", "v1")
 
 	for _, c := range []*modulesource.Cache{c, modulesource.In(filepath.Join(t.TempDir(), "another"))} {
 		dir := must.Get(c.Directory(t.Context(), s, pin))(t)
@@ -143,15 +121,15 @@ func TestAModuleOfARepositoryIsWhatItsRefMeantWhenItWasPinned(t *testing.T) {
 }
 
 func TestAModuleMayBeOfARepositoryThatNamesObjectsBySHA256(t *testing.T) {
-	r := repository{t, t.TempDir()}
-	r.git("init", "-q", "-b", "main", "--object-format=sha256")
-	r.write("web/module.yaml", "resources: {}")
-	commit := r.commit()
+	r := repository{gittest.Repository{TB: t, Dir: t.TempDir()}}
+	r.Git("init", "-q", "-b", "main", "--object-format=sha256")
+	r.Write("web/module.yaml", "resources: {}")
+	commit := r.Commit()
 	s := r.source("//web?ref=main")
 	pin, err := modulesource.In(t.TempDir()).Resolve(t.Context(), s)
 	require.True(t, err == nil && pin.Commit == commit && len(commit) == 64, "it is %+v, %v; want commit %s", pin, err, commit)
-	r.write("web/module.yaml", "resources: {a: {}}")
-	r.commit()
+	r.Write("web/module.yaml", "resources: {a: {}}")
+	r.Commit()
 	c := modulesource.In(t.TempDir())
 	dir := must.Get(c.Directory(t.Context(), s, pin))(t)
 	wantFile(t, dir, "module.yaml", "resources: {}")
@@ -172,27 +150,27 @@ func TestWhatLeadsOutOfAModuleIsNotFetched(t *testing.T) {
 		says    []string
 	}{
 		"a link that leads out": {func(r repository) {
-			require.NoError(r.t, os.Symlink("../../README", filepath.Join(r.dir, "modules/web/out")))
-			r.commit()
+			require.NoError(r, os.Symlink("../../README", filepath.Join(r.Dir, "modules/web/out")))
+			r.Commit()
 		}, "//modules/web", []string{`"out" is a link to "../../README", which leaves the directory`}},
 		"a submodule": {func(r repository) {
-			r.git("submodule", "--quiet", "add", r.dir, "modules/web/sub")
-			r.commit()
+			r.Git("submodule", "--quiet", "add", r.Dir, "modules/web/sub")
+			r.Commit()
 		}, "//modules/web", []string{`"sub" is a submodule, which is not fetched`}},
 		"no such directory": {func(repository) {}, "//modules/none", []string{`has no directory "modules/none"`}},
 		"a file":            {func(repository) {}, "//README", []string{`has no directory "README"`}},
 		"no such ref":       {func(repository) {}, "?ref=v9", []string{"check the URL, the ref v9", "git ls-remote file://"}},
 		"no such commit":    {func(repository) {}, "?ref=" + strings.Repeat("1", 40), []string{"has no commit 1111"}},
 		"too many files": {func(r repository) {
-			blob := r.git("rev-parse", "HEAD:README")
+			blob := r.Git("rev-parse", "HEAD:README")
 			var index strings.Builder
 			for i := range 10_001 {
 				fmt.Fprintf(&index, "100644 %s\tmany/%d\n", blob, i)
 			}
-			c := exec.Command("git", "-C", r.dir, "update-index", "--index-info")
+			c := exec.Command("git", "-C", r.Dir, "update-index", "--index-info")
 			c.Stdin = strings.NewReader(index.String())
-			require.NoError(r.t, c.Run())
-			r.git("commit", "-q", "-m", "x")
+			require.NoError(r, c.Run())
+			r.Git("commit", "-q", "-m", "x")
 		}, "//many", []string{"more than 10000 files"}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -200,7 +178,7 @@ func TestWhatLeadsOutOfAModuleIsNotFetched(t *testing.T) {
 			c.arrange(r)
 			pin, err := modulesource.In(t.TempDir()).Resolve(t.Context(), r.source(c.rest))
 			require.Error(t, err, "it is %+v", pin)
-			for _, text := range append(c.says, "fetching module git::file://"+r.dir+c.rest) {
+			for _, text := range append(c.says, "fetching module git::file://"+r.Dir+c.rest) {
 				assert.Contains(t, err.Error(), text, "%v does not say %q", err, text)
 			}
 		})
@@ -211,7 +189,7 @@ func TestNoHookIsRun(t *testing.T) {
 	r := newRepository(t)
 	marker := filepath.Join(t.TempDir(), "ran")
 	template := t.TempDir()
-	for _, dir := range []string{filepath.Join(r.dir, ".git", "hooks"), filepath.Join(template, "hooks")} {
+	for _, dir := range []string{filepath.Join(r.Dir, ".git", "hooks"), filepath.Join(template, "hooks")} {
 		require.NoError(t, os.MkdirAll(dir, 0o755))
 		for _, hook := range []string{"post-checkout", "reference-transaction", "post-index-change", "pre-auto-gc", "fsmonitor-watchman"} {
 			require.NoError(t, os.WriteFile(filepath.Join(dir, hook), []byte("#!/bin/sh\ntouch "+marker+"\n"), 0o755))

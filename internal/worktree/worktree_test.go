@@ -15,55 +15,30 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/deployster-go/deployster/internal/gittest"
 	"github.com/deployster-go/deployster/internal/must"
 	"github.com/deployster-go/deployster/internal/ringtest"
 	"github.com/deployster-go/deployster/internal/worktree"
 )
 
-type repository struct {
-	testing.TB
-	dir string
-}
+type repository struct{ gittest.Repository }
 
 func newRepository(t testing.TB, args ...string) repository {
 	t.Setenv("HOME", t.TempDir()) // without settings
-	r := repository{t, t.TempDir()}
-	r.git(append([]string{"init", "-q", "-b", "main"}, args...)...)
-	return r
-}
-
-func (r repository) git(args ...string) string {
-	c := exec.Command("git", append([]string{"-C", r.dir, "-c", "user.name=a", "-c", "user.email=a@example.org", "-c", "protocol.file.allow=always"}, args...)...)
-	var errors bytes.Buffer
-	c.Stderr = &errors
-	out, err := c.Output()
-	require.NoError(r, err, "git %s: %v: %s", strings.Join(args, " "), err, &errors)
-	return strings.TrimSpace(string(out))
-}
-
-func (r repository) write(name, text string) {
-	at := filepath.Join(r.dir, name)
-	require.NoError(r, os.MkdirAll(filepath.Dir(at), 0o755))
-	require.NoError(r, os.WriteFile(at, []byte(text), 0o644))
+	return repository{gittest.New(t, args...)}
 }
 
 func (r repository) must(err error) { require.NoError(r, err) }
 
-func (r repository) commit() string {
-	r.git("add", "-A")
-	r.git("commit", "-q", "--allow-empty", "-m", "all")
-	return r.git("rev-parse", "HEAD")
-}
-
 // compare copies files and directories below a directory to nowhere.
 func (r repository) compare(dir string, paths ...string) (*worktree.Tree, bool) {
-	tree := worktree.Open(r.Context(), filepath.Join(r.dir, dir))
+	tree := worktree.Open(r.Context(), filepath.Join(r.Dir, dir))
 	c := tree.Compare()
 	if c == nil {
 		return nil, c.Exact()
 	}
 	for _, path := range paths {
-		root := filepath.Join(r.dir, dir)
+		root := filepath.Join(r.Dir, dir)
 		err := filepath.WalkDir(filepath.Join(root, path), func(at string, d os.DirEntry, err error) error {
 			below := strings.TrimPrefix(at, root+"/")
 			switch {
@@ -111,23 +86,23 @@ func started(t testing.TB, args ...string) (r repository, commit string) {
 		from := committed(t, args...)
 		dir := must.Get(os.MkdirTemp("", "worktree-test-"))(t)
 		made[how] = dir
-		require.NoError(t, exec.Command("cp", "-a", from.dir+"/.", dir).Run())
+		require.NoError(t, exec.Command("cp", "-a", from.Dir+"/.", dir).Run())
 	}
-	r = repository{t, t.TempDir()}
-	r.must(exec.Command("cp", "-a", made[how]+"/.", r.dir).Run())
-	return r, r.git("rev-parse", "HEAD")
+	r = repository{gittest.Repository{TB: t, Dir: t.TempDir()}}
+	r.must(exec.Command("cp", "-a", made[how]+"/.", r.Dir).Run())
+	return r, r.Git("rev-parse", "HEAD")
 }
 
 func committed(t testing.TB, args ...string) repository {
 	r := newRepository(t, args...)
-	r.write("src/a.txt", "a")
-	r.write("src/deep/b", "b\n")
-	r.write("src/deep.txt", "which sorts between what git sorts otherwise")
-	r.write("src/run", "run")
-	r.write("lib/c", "c")
-	r.must(os.Chmod(filepath.Join(r.dir, "src/run"), 0o755))
-	r.must(os.Symlink("a.txt", filepath.Join(r.dir, "src/link")))
-	r.commit()
+	r.Write("src/a.txt", "a")
+	r.Write("src/deep/b", "b\n")
+	r.Write("src/deep.txt", "which sorts between what git sorts otherwise")
+	r.Write("src/run", "run")
+	r.Write("lib/c", "c")
+	r.must(os.Chmod(filepath.Join(r.Dir, "src/run"), 0o755))
+	r.must(os.Symlink("a.txt", filepath.Join(r.Dir, "src/link")))
+	r.Commit()
 	return r
 }
 
@@ -137,44 +112,44 @@ func TestWhatIsCopiedIsComparedWithTheCommit(t *testing.T) {
 		exact  bool
 	}{
 		"nothing is changed":       {func(repository) {}, true},
-		"what is not copied":       {func(r repository) { r.write("other/x", "x"); r.write("lib/c", "d") }, true},
-		"a file is changed":        {func(r repository) { r.write("src/a.txt", "b") }, false},
-		"a change is in the index": {func(r repository) { r.write("src/a.txt", "b"); r.git("add", "-A") }, false},
+		"what is not copied":       {func(r repository) { r.Write("other/x", "x"); r.Write("lib/c", "d") }, true},
+		"a file is changed":        {func(r repository) { r.Write("src/a.txt", "b") }, false},
+		"a change is in the index": {func(r repository) { r.Write("src/a.txt", "b"); r.Git("add", "-A") }, false},
 		"a change that git ignores": {func(r repository) {
-			r.git("update-index", "--assume-unchanged", "src/a.txt")
-			r.write("src/a.txt", "b")
+			r.Git("update-index", "--assume-unchanged", "src/a.txt")
+			r.Write("src/a.txt", "b")
 		}, false},
-		"a file is new":          {func(r repository) { r.write("src/new", "") }, false},
-		"a file is ignored":      {func(r repository) { r.write(".git/info/exclude", "*.o"); r.write("src/a.o", "") }, false},
-		"a file is missing":      {func(r repository) { r.must(os.Remove(filepath.Join(r.dir, "src/deep/b"))) }, false},
-		"a directory is empty":   {func(r repository) { r.must(os.Mkdir(filepath.Join(r.dir, "src/empty"), 0o755)) }, false},
-		"a file may be executed": {func(r repository) { r.must(os.Chmod(filepath.Join(r.dir, "src/a.txt"), 0o755)) }, false},
-		"a file may not":         {func(r repository) { r.must(os.Chmod(filepath.Join(r.dir, "src/run"), 0o644)) }, false},
-		"others may read a file": {func(r repository) { r.must(os.Chmod(filepath.Join(r.dir, "src/a.txt"), 0o666)) }, true},
+		"a file is new":          {func(r repository) { r.Write("src/new", "") }, false},
+		"a file is ignored":      {func(r repository) { r.Write(".git/info/exclude", "*.o"); r.Write("src/a.o", "") }, false},
+		"a file is missing":      {func(r repository) { r.must(os.Remove(filepath.Join(r.Dir, "src/deep/b"))) }, false},
+		"a directory is empty":   {func(r repository) { r.must(os.Mkdir(filepath.Join(r.Dir, "src/empty"), 0o755)) }, false},
+		"a file may be executed": {func(r repository) { r.must(os.Chmod(filepath.Join(r.Dir, "src/a.txt"), 0o755)) }, false},
+		"a file may not":         {func(r repository) { r.must(os.Chmod(filepath.Join(r.Dir, "src/run"), 0o644)) }, false},
+		"others may read a file": {func(r repository) { r.must(os.Chmod(filepath.Join(r.Dir, "src/a.txt"), 0o666)) }, true},
 		"a link leads elsewhere": {func(r repository) {
-			r.must(os.Remove(filepath.Join(r.dir, "src/link")))
-			r.must(os.Symlink("run", filepath.Join(r.dir, "src/link")))
+			r.must(os.Remove(filepath.Join(r.Dir, "src/link")))
+			r.must(os.Symlink("run", filepath.Join(r.Dir, "src/link")))
 		}, false},
 		"a link is a file": {func(r repository) {
-			r.must(os.Remove(filepath.Join(r.dir, "src/link")))
-			r.write("src/link", "a.txt")
+			r.must(os.Remove(filepath.Join(r.Dir, "src/link")))
+			r.Write("src/link", "a.txt")
 		}, false},
 		"line breaks are converted": {func(r repository) {
-			r.git("config", "core.autocrlf", "true")
-			r.must(os.Remove(filepath.Join(r.dir, "src/deep/b")))
-			r.git("checkout", "src/deep/b")
+			r.Git("config", "core.autocrlf", "true")
+			r.must(os.Remove(filepath.Join(r.Dir, "src/deep/b")))
+			r.Git("checkout", "src/deep/b")
 		}, false},
 		"a submodule": {func(r repository) {
-			other, _ := started(r.TB, "--object-format="+r.git("rev-parse", "--show-object-format"))
-			r.git("submodule", "add", "-q", other.dir, "src/sub")
-			r.commit()
+			other, _ := started(r.TB, "--object-format="+r.Git("rev-parse", "--show-object-format"))
+			r.Git("submodule", "add", "-q", other.Dir, "src/sub")
+			r.Commit()
 		}, false},
-		"a later commit": {func(r repository) { r.write("src/a.txt", "b"); r.commit() }, true},
+		"a later commit": {func(r repository) { r.Write("src/a.txt", "b"); r.Commit() }, true},
 		"names that are odd": {func(r repository) {
-			r.write("src/deep0", "0")
-			r.write("src/\tä \"\n\\", "x")
-			r.write("src/deep-/x", "x")
-			r.commit()
+			r.Write("src/deep0", "0")
+			r.Write("src/\tä \"\n\\", "x")
+			r.Write("src/deep-/x", "x")
+			r.Commit()
 		}, true},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -186,7 +161,7 @@ func TestWhatIsCopiedIsComparedWithTheCommit(t *testing.T) {
 				r, _ := started(t, "--object-format="+format)
 				c.change(r)
 				tree, exact := r.compare("", "src")
-				assert.True(t, tree != nil && tree.Commit == r.git("rev-parse", "HEAD") && exact == c.exact, "%s: it is %+v, exact %t", format, tree, exact)
+				assert.True(t, tree != nil && tree.Commit == r.Git("rev-parse", "HEAD") && exact == c.exact, "%s: it is %+v, exact %t", format, tree, exact)
 			}
 		})
 	}
@@ -194,8 +169,8 @@ func TestWhatIsCopiedIsComparedWithTheCommit(t *testing.T) {
 
 func TestSourcesBelowTheWorkTree(t *testing.T) {
 	r, _ := started(t)
-	r.must(os.Symlink("src", filepath.Join(r.dir, "linked")))
-	r.commit()
+	r.must(os.Symlink("src", filepath.Join(r.Dir, "linked")))
+	r.Commit()
 	for _, c := range []struct {
 		dir   string
 		paths []string
@@ -212,10 +187,10 @@ func TestSourcesBelowTheWorkTree(t *testing.T) {
 		assert.True(t, exact == c.exact, "%v in %q: exact %t", c.paths, c.dir, exact)
 	}
 	worktree := filepath.Join(t.TempDir(), "other")
-	r.git("worktree", "add", "-q", worktree)
-	other := repository{t, worktree}
-	other.write("src/a.txt", "b")
-	commit := other.commit()
+	r.Git("worktree", "add", "-q", worktree)
+	other := repository{gittest.Repository{TB: t, Dir: worktree}}
+	other.Write("src/a.txt", "b")
+	commit := other.Commit()
 	tree, exact := other.compare("", "src")
 	assert.True(t, tree != nil && tree.Commit == commit && exact, "of another work tree it is %+v, %t", tree, exact)
 }
@@ -223,32 +198,32 @@ func TestSourcesBelowTheWorkTree(t *testing.T) {
 func TestWhereThereIsNoCommit(t *testing.T) {
 	for name, prepare := range map[string]func(t *testing.T) string{
 		"no repository":     func(t *testing.T) string { return t.TempDir() },
-		"no commit":         func(t *testing.T) string { return newRepository(t).dir },
-		"no work tree":      func(t *testing.T) string { r, _ := started(t); return filepath.Join(r.dir, ".git") },
-		"a bare repository": func(t *testing.T) string { return newRepository(t, "--bare").dir },
+		"no commit":         func(t *testing.T) string { return newRepository(t).Dir },
+		"no work tree":      func(t *testing.T) string { r, _ := started(t); return filepath.Join(r.Dir, ".git") },
+		"a bare repository": func(t *testing.T) string { return newRepository(t, "--bare").Dir },
 		"no directory":      func(t *testing.T) string { return filepath.Join(t.TempDir(), "gone") },
 		"another user's": func(t *testing.T) string {
 			r, _ := started(t)
-			r.must(filepath.WalkDir(r.dir, func(at string, _ os.DirEntry, err error) error {
+			r.must(filepath.WalkDir(r.Dir, func(at string, _ os.DirEntry, err error) error {
 				r.must(err)
 				return os.Lchown(at, 12345, 12345)
 			}))
-			return r.dir
+			return r.Dir
 		},
-		"no git": func(t *testing.T) string { r, _ := started(t); t.Setenv("PATH", t.TempDir()); return r.dir },
+		"no git": func(t *testing.T) string { r, _ := started(t); t.Setenv("PATH", t.TempDir()); return r.Dir },
 		"a pipe to which nobody writes": func(t *testing.T) string {
 			r, _ := started(t)
-			config := filepath.Join(r.dir, ".git", "config")
+			config := filepath.Join(r.Dir, ".git", "config")
 			r.must(os.Remove(config))
 			r.must(syscall.Mkfifo(config, 0o600))
-			return r.dir
+			return r.Dir
 		},
 		"a git that hangs on": func(t *testing.T) string {
 			r, _ := started(t)
 			bin := t.TempDir()
 			r.must(os.WriteFile(filepath.Join(bin, "git"), []byte("#!/bin/sh\nwhile :; do echo true; done\n"), 0o755))
 			t.Setenv("PATH", bin)
-			return r.dir
+			return r.Dir
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -271,19 +246,19 @@ func TestNoProgramOfTheRepositoryIsRun(t *testing.T) {
 	ran := filepath.Join(t.TempDir(), "ran")
 	program := filepath.Join(t.TempDir(), "program")
 	r.must(os.WriteFile(program, []byte("#!/bin/sh\necho \"$0 $*\" >> "+ran+"\ncat\n"), 0o755))
-	r.write("src/.gitattributes", "* filter=evil diff=evil\n")
-	r.git("add", "-A")
-	commit := r.commit()
+	r.Write("src/.gitattributes", "* filter=evil diff=evil\n")
+	r.Git("add", "-A")
+	commit := r.Commit()
 	for key, value := range map[string]string{
 		"core.fsmonitor": program, "core.hooksPath": filepath.Dir(program), "filter.evil.clean": program, "filter.evil.smudge": program,
 		"filter.evil.process": program, "diff.evil.textconv": program, "diff.external": program, "core.pager": program, "pager.ls-tree": program,
 		"core.editor": program, "core.sshCommand": program, "credential.helper": program, "alias.ls-tree": "!" + program, "core.askPass": program,
 		"gpg.program": program, "log.showSignature": "true", "uploadpack.packObjectsHook": program,
 	} {
-		r.git("config", key, value)
+		r.Git("config", key, value)
 	}
 	for _, hook := range []string{"post-index-change", "post-checkout", "pre-commit", "reference-transaction"} {
-		r.must(os.Symlink(program, filepath.Join(r.dir, ".git/hooks", hook)))
+		r.must(os.Symlink(program, filepath.Join(r.Dir, ".git/hooks", hook)))
 	}
 	r.must(os.RemoveAll(ran))
 	tree, exact := r.compare("", "src")
@@ -295,13 +270,13 @@ func TestNoProgramOfTheRepositoryIsRun(t *testing.T) {
 func TestNothingIsFetched(t *testing.T) {
 	r, commit := started(t)
 	ran := filepath.Join(t.TempDir(), "ran")
-	tree := r.git("rev-parse", "HEAD:src")
-	r.must(os.Remove(filepath.Join(r.dir, ".git/objects", tree[:2], tree[2:])))
+	tree := r.Git("rev-parse", "HEAD:src")
+	r.must(os.Remove(filepath.Join(r.Dir, ".git/objects", tree[:2], tree[2:])))
 	for key, value := range map[string]string{
 		"core.repositoryFormatVersion": "1", "extensions.partialClone": "origin", "remote.origin.promisor": "true",
 		"remote.origin.url": "ext::sh -c echo% >>" + ran, "protocol.allow": "always", "protocol.ext.allow": "always",
 	} {
-		r.git("config", key, value)
+		r.Git("config", key, value)
 	}
 	got, exact := r.compare("", "lib")
 	assert.True(t, got != nil && got.Commit == commit && got.Repository == "" && !exact, "it is %+v, %t", got, exact)
@@ -313,23 +288,23 @@ func TestNothingIsFetched(t *testing.T) {
 func TestForgedObjectsProveNothing(t *testing.T) {
 	t.Run("a replaced commit", func(t *testing.T) {
 		r, commit := started(t)
-		r.write("src/a.txt", "forged")
-		forged := r.commit()
-		r.git("checkout", "-q", "--detach", commit)
-		r.git("replace", commit, forged)
-		r.write("src/a.txt", "forged")
+		r.Write("src/a.txt", "forged")
+		forged := r.Commit()
+		r.Git("checkout", "-q", "--detach", commit)
+		r.Git("replace", commit, forged)
+		r.Write("src/a.txt", "forged")
 		tree, exact := r.compare("", "src")
 		assert.True(t, tree != nil && tree.Commit == commit && !exact, "it is %+v, %t", tree, exact)
 	})
 	for _, object := range []string{"HEAD^{commit}", "HEAD^{tree}", "HEAD:src"} {
 		t.Run(object, func(t *testing.T) {
 			r, commit := started(t)
-			real := r.git("rev-parse", object)
-			r.write("src/a.txt", "forged")
-			r.commit()
-			forged := r.git("rev-parse", object)
-			r.git("update-ref", "refs/heads/main", commit)
-			at := func(name string) string { return filepath.Join(r.dir, ".git/objects", name[:2], name[2:]) }
+			real := r.Git("rev-parse", object)
+			r.Write("src/a.txt", "forged")
+			r.Commit()
+			forged := r.Git("rev-parse", object)
+			r.Git("update-ref", "refs/heads/main", commit)
+			at := func(name string) string { return filepath.Join(r.Dir, ".git/objects", name[:2], name[2:]) }
 			text, err := os.ReadFile(at(forged))
 			r.must(err)
 			r.must(os.Remove(at(real)))
@@ -348,7 +323,7 @@ func TestManyFiles(t *testing.T) {
 	for i := range files {
 		fmt.Fprintf(&in, "M 100644 :1 src/%d/%d\n", i%100, i)
 	}
-	c := exec.Command("git", "-C", r.dir, "fast-import", "--quiet")
+	c := exec.Command("git", "-C", r.Dir, "fast-import", "--quiet")
 	c.Stdin = &in
 	out, err := c.CombinedOutput()
 	require.True(t, err == nil, "%v: %s", err, out)
@@ -357,7 +332,7 @@ func TestManyFiles(t *testing.T) {
 	bin, calls := t.TempDir(), filepath.Join(t.TempDir(), "calls")
 	r.must(os.WriteFile(filepath.Join(bin, "git"), []byte("#!/bin/sh\necho >> "+calls+"\nexec "+real+" \"$@\"\n"), 0o755))
 	t.Setenv("PATH", bin)
-	compared := worktree.Open(t.Context(), r.dir).Compare()
+	compared := worktree.Open(t.Context(), r.Dir).Compare()
 	for i := range files {
 		h := compared.Hash(1)
 		_, _ = h.Write([]byte("x"))
@@ -372,11 +347,11 @@ func TestManyFiles(t *testing.T) {
 func TestTheRepositoryOfAHookIsNotMeant(t *testing.T) {
 	hook, _ := started(t)
 	r, _ := started(t)
-	r.write("src/more", "")
-	commit := r.commit()
-	t.Setenv("GIT_DIR", filepath.Join(hook.dir, ".git"))
-	t.Setenv("GIT_WORK_TREE", hook.dir)
-	tree := worktree.Open(t.Context(), r.dir)
+	r.Write("src/more", "")
+	commit := r.Commit()
+	t.Setenv("GIT_DIR", filepath.Join(hook.Dir, ".git"))
+	t.Setenv("GIT_WORK_TREE", hook.Dir)
+	tree := worktree.Open(t.Context(), r.Dir)
 	assert.True(t, tree != nil && tree.Commit == commit, "it is %+v", tree)
 }
 
