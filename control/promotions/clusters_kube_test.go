@@ -7,6 +7,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -14,11 +16,13 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"go.yaml.in/yaml/v3"
 
 	"github.com/deployster-go/deployster/control/promotions"
 	"github.com/deployster-go/deployster/control/reconcile/reconciletest"
 	"github.com/deployster-go/deployster/engine/kubernetes/kubetest"
 	"github.com/deployster-go/deployster/internal/kubewatch"
+	"github.com/deployster-go/deployster/internal/pullrequest/forgetest"
 	"github.com/deployster-go/deployster/pipeline/promotion"
 	"github.com/deployster-go/deployster/pipeline/promotion/definition"
 	"github.com/deployster-go/deployster/pipeline/promotion/object"
@@ -191,4 +195,272 @@ func (w *world) finishes(revision string) {
 	kubetest.Until(w, "the run of "+revision+" has finished", func() (string, bool) {
 		return w.story(), w.count(promotion.RunFinished, "", revision) == 1
 	})
+}
+
+// argo is an application in a namespace.
+type argo struct {
+	*space
+	name string
+}
+
+func (a argo) path() string {
+	return "/apis/argoproj.io/v1alpha1/namespaces/" + a.namespace + "/applications"
+}
+
+func (a argo) make() {
+	a.Helper()
+	a.makes(a.path(), "Application", a.name, fields{"project": "default", "destination": destination(), "source": chart("v1.2.0")})
+}
+
+func destination() fields { return fields{"namespace": "shop"} }
+
+func chart(version string) fields {
+	return fields{"repoURL": "https://charts.example", "chart": "shop", "targetRevision": version}
+}
+
+// change changes the application: its spec as whoever follows the repository, its status as Argo CD.
+func (a argo) change(part string, to fields) {
+	a.Helper()
+	var live fields
+	require.NoError(a, json.Unmarshal(a.Ask(a, http.MethodGet, a.path()+"/"+a.name, nil), &live))
+	all, _ := live[part].(map[string]any)
+	if all == nil {
+		all = fields{}
+	}
+	for name, value := range to {
+		all[name] = value
+	}
+	live[part] = all
+	a.Ask(a, http.MethodPut, a.path()+"/"+a.name+strict, live)
+}
+
+// runs is that Argo CD has synced a version, and how well it is.
+func (a argo) runs(version, health string) {
+	a.Helper()
+	const then = "2026-01-02T03:04:05Z"
+	a.change("status", fields{
+		"sync":           fields{"status": "Synced", "revision": version, "comparedTo": fields{"source": chart(version), "destination": destination()}},
+		"health":         fields{"status": health},
+		"operationState": fields{"operation": fields{}, "phase": "Succeeded", "startedAt": then, "syncResult": fields{"revision": version, "source": chart(version)}},
+		"history":        []any{fields{"id": 1, "revision": version, "deployedAt": then, "source": chart(version)}},
+	})
+}
+
+// A revision that an application of Argo CD runs is proposed to the repository that another one
+// follows, and one in another cluster. It is promoted when both of them run what was merged.
+func TestAPullRequestPromotesToApplicationsOfArgo(t *testing.T) {
+	t.Parallel()
+	c := kubetest.Shared(t)
+	second := c.StartSecond(t)
+	here, there := &space{t, c, c.Namespace(t, "")}, &space{t, second, second.Namespace(t, "")}
+	here.installs(applications)
+	there.installs(applications)
+	dev, east, west := argo{here, "dev"}, argo{here, "shop"}, argo{there, "shop"}
+	for _, a := range []argo{dev, east, west} {
+		a.make()
+	}
+	dir := t.TempDir()
+	place(t, dir, "secrets/token", forgetest.Token)
+	for name, in := range map[string]*space{"east": here, "west": there} {
+		kubetest.Kubeconfig(t, filepath.Join(dir, name), in.Server, in.Token, in.namespace)
+	}
+	f := forgetest.New(t, "gitea", map[string]string{"prod.yaml": "targetRevision: v1.2.0\n"})
+	w, end := watching(t, dir, func(cluster string) string { return filepath.Join(dir, cluster) }, func(d *definition.Definition) {
+		of := func(cluster string, a argo) object.Object {
+			return object.Object{Cluster: cluster, Kind: "Application", Namespace: a.namespace, Name: a.name}
+		}
+		d.Stages[0].Environment, d.Stages[0].Objects = "objects:shop/dev", []object.Object{of("east", dev)}
+		d.Stages[1].Environment, d.Stages[1].Objects = "objects:shop/prod", []object.Object{of("east", east), of("west", west)}
+		d.Stages[1].Strategy = definition.WithPullRequest
+		d.Stages[1].PullRequest = &definition.PullRequest{
+			Repository: f.Address(), File: "prod.yaml", Value: "targetRevision", Base: "main", Branch: "deployster/shop/prod",
+			Provider: "gitea", TokenFile: "secrets/token", Timeout: definition.Duration(30 * time.Minute), CheckEvery: definition.Duration(200 * time.Millisecond),
+		}
+	})
+	for _, a := range []argo{east, west} {
+		a.runs("v1.2.0", "Healthy")
+	}
+	w.comesToSay("dev", "its sync status is not known yet")
+	dev.runs("v1.3.0", "Healthy")
+	w.comesToSay("dev", "its controller has not looked at it since its targetRevision was changed from v1.3.0 to v1.2.0")
+	dev.change("spec", fields{"source": chart("v1.3.0")})
+	w.comesToSay("dev", "revision v1.3.0 is current")
+	kubetest.Until(t, "a pull request is open", func() (string, bool) { return fmt.Sprint(f.Pulls()), len(open(f)) == 1 })
+	assert.Equal(t, "targetRevision: v1.3.0\n", f.Show("deployster/shop/prod", "prod.yaml"))
+	w.comesToSay("prod", "waits to be merged: pull request 1")
+	f.Merge(1)
+	kubetest.Until(t, "that it is merged is recorded", func() (string, bool) { return w.story(), w.count(promotion.Merged, "prod", "v1.3.0") == 1 })
+
+	for _, a := range []argo{east, west} {
+		a.change("spec", fields{"source": chart("v1.3.0")})
+	}
+	east.runs("v1.3.0", "Healthy")
+	west.runs("v1.3.0", "Progressing")
+	w.comesToRecord("its health is Progressing")
+	assert.Equal(t, 0, w.count(promotion.StageFinished, "prod", ""), "it is promoted before it is healthy")
+	west.runs("v1.3.0", "Healthy")
+	w.finishes("v1.3.0")
+	assert.Len(t, f.Pulls(), 1)
+	end()
+}
+
+// kind is what a cluster has to know before it takes objects of a controller, as the Go module of
+// the controller has it.
+type kind struct{ module, sum, file string }
+
+var (
+	kustomizations = kind{
+		"github.com/fluxcd/kustomize-controller@v1.7.3", "h1:SzNnGn/4ObAPEHHleM5U7y/AKxKXph3Vj6ZhteeXw8M=",
+		"config/crd/bases/kustomize.toolkit.fluxcd.io_kustomizations.yaml",
+	}
+	helmReleases = kind{
+		"github.com/fluxcd/helm-controller@v1.4.0", "h1:rkm8rmB6Na7eNc4pJOnvtXEaJ19iKluRtayHKjBxcUM=",
+		"config/crd/bases/helm.toolkit.fluxcd.io_helmreleases.yaml",
+	}
+	applications = kind{
+		"github.com/argoproj/argo-cd/v3@v3.3.0", "h1:9UlruTd5cC/MyvorTXgAIblfZTy63MF5FYvvoAaUvwU=",
+		"manifests/crds/application-crd.yaml",
+	}
+)
+
+// object is the kind as an API server takes it.
+func (k kind) object(t testing.TB) fields {
+	t.Helper()
+	download := exec.CommandContext(t.Context(), "go", "mod", "download", "-json", k.module)
+	download.Dir = "/" // it is no module that this one needs
+	said, err := download.Output()
+	var found struct{ Dir, Sum, Error string }
+	if decoding := json.Unmarshal(said, &found); err != nil || decoding != nil || found.Sum != k.sum {
+		t.Fatalf("download %s: %v %v: %s; its sum is %q, want %q", k.module, err, decoding, found.Error, found.Sum, k.sum)
+	}
+	text, err := os.ReadFile(filepath.Join(found.Dir, k.file))
+	var object fields
+	if err == nil {
+		err = yaml.Unmarshal(text, &object)
+	}
+	require.NoError(t, err)
+	return object
+}
+
+// installs makes a kind known to the cluster, where it is gone with the test.
+func (f *space) installs(k kind) {
+	f.Helper()
+	object := k.object(f)
+	name := object["metadata"].(map[string]any)["name"].(string)
+	f.Create(f, definitions, object)
+	f.Cleanup(func() {
+		f.Ask(f, http.MethodDelete, definitions+"/"+name, nil)
+		kubetest.AwaitGone(f, f.Cluster, definitions+"/"+name)
+	})
+	kubetest.Await(f, f.Cluster, definitions+"/"+name, "it is served", established)
+}
+
+const definitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+
+// defined is a kind as the API server has it.
+type defined struct {
+	Status struct {
+		Conditions []struct{ Type, Status string }
+	}
+}
+
+func established(d defined) bool {
+	for _, c := range d.Status.Conditions {
+		if c.Type == "Established" && c.Status == "True" {
+			return true
+		}
+	}
+	return false
+}
+
+// makes makes an object of which no controller has said anything.
+func (f *space) makes(path, kind, name string, spec fields) {
+	f.Helper()
+	api := strings.Split(strings.TrimPrefix(path, "/apis/"), "/")
+	f.Create(f, path+strict, fields{"apiVersion": api[0] + "/" + api[1], "kind": kind, "metadata": fields{"name": name}, "spec": spec})
+}
+
+// strict has an API server refuse members that a kind does not have.
+const strict = "?fieldValidation=Strict"
+
+// workload makes a workload of an image, or gives it another one.
+func (f *space) workload(method, resource, kind, image string, replicas int) {
+	f.Helper()
+	labels := fields{"app": "shop"}
+	spec := fields{"selector": fields{"matchLabels": labels}, "template": fields{
+		"metadata": fields{"labels": labels}, "spec": fields{"containers": []any{fields{"name": "shop", "image": image}}},
+	}}
+	if replicas > 0 {
+		spec["replicas"] = replicas
+	}
+	if kind == "StatefulSet" {
+		spec["serviceName"] = "shop"
+	}
+	path := "/apis/apps/v1/namespaces/" + f.namespace + "/" + resource
+	if method == http.MethodPut {
+		path += "/shop"
+	}
+	f.Ask(f, method, path+"?fieldValidation=Strict", fields{"apiVersion": "apps/v1", "kind": kind, "metadata": fields{"name": "shop"}, "spec": spec})
+}
+
+// reports is what the controller of a workload says of it, as it is now.
+func (f *space) reports(resource string, status fields) {
+	f.Helper()
+	path := "/apis/apps/v1/namespaces/" + f.namespace + "/" + resource + "/shop"
+	var live fields
+	require.NoError(f, json.Unmarshal(f.Ask(f, http.MethodGet, path, nil), &live))
+	status["observedGeneration"] = live["metadata"].(map[string]any)["generation"]
+	live["status"] = status
+	f.Ask(f, http.MethodPut, path+"/status?fieldValidation=Strict", live)
+}
+
+// The tag of the image that a Deployment runs goes to a StatefulSet and a DaemonSet. Each runs an
+// image when all of its Pods do, by what the API server has of it.
+func TestARevisionGoesThroughWorkloads(t *testing.T) {
+	t.Parallel()
+	c := kubetest.Shared(t)
+	f := &space{t, c, c.Namespace(t, "")}
+	for resource, kind := range map[string]string{"deployments": "Deployment", "statefulsets": "StatefulSet", "daemonsets": "DaemonSet"} {
+		replicas := 2
+		if kind == "DaemonSet" {
+			replicas = 0
+		}
+		f.workload(http.MethodPost, resource, kind, "registry.example/shop:41", replicas)
+	}
+	dir := t.TempDir()
+	kubetest.Kubeconfig(t, filepath.Join(dir, "kubeconfig"), c.Server, c.Token, f.namespace)
+	r := newReceiver(t)
+	w, end := watching(t, r.workspace, func(string) string { return filepath.Join(dir, "kubeconfig") }, r.asks, func(d *definition.Definition) {
+		of := func(kind string) object.Object {
+			return object.Object{Cluster: "one", Kind: kind, Namespace: f.namespace, Name: "shop"}
+		}
+		d.Stages[0].Environment, d.Stages[0].Objects = "objects:shop/dev", []object.Object{of("Deployment")}
+		d.Stages[1].Environment, d.Stages[1].Objects = "objects:shop/prod", []object.Object{of("StatefulSet"), of("DaemonSet")}
+	})
+	w.comesToSay("dev", "its controller has not looked at it yet")
+	f.workload(http.MethodPut, "deployments", "Deployment", "registry.example/shop:42", 2)
+	f.reports("deployments", fields{"replicas": 3, "readyReplicas": 3, "updatedReplicas": 2, "availableReplicas": 2})
+	w.comesToSay("dev", "of before are still there")
+	f.reports("deployments", fields{"replicas": 2, "readyReplicas": 2, "updatedReplicas": 2, "availableReplicas": 2})
+	w.comesToSay("dev", "revision 42 is current")
+	sets := fields{"replicas": 2, "readyReplicas": 2, "updatedReplicas": 2, "availableReplicas": 2, "currentRevision": "shop-1", "updateRevision": "shop-1"}
+	f.reports("statefulsets", sets)
+	daemons := fields{"desiredNumberScheduled": 2, "currentNumberScheduled": 2, "numberMisscheduled": 0, "numberReady": 2, "updatedNumberScheduled": 2, "numberAvailable": 2}
+	f.reports("daemonsets", daemons)
+	kubetest.Until(t, "42 is asked for", func() (string, bool) {
+		asked := r.take()
+		return fmt.Sprint(asked), len(asked) == 1 && asked[0].Revision == "42"
+	})
+
+	f.workload(http.MethodPut, "daemonsets", "DaemonSet", "registry.example/shop:42", 0)
+	f.reports("daemonsets", daemons)
+	f.workload(http.MethodPut, "statefulsets", "StatefulSet", "registry.example/shop:42", 2)
+	w.comesToRecord("its controller has not looked at it since it was changed: it has seen generation 1 of 2")
+	sets["updateRevision"] = "shop-2"
+	f.reports("statefulsets", sets)
+	w.comesToRecord("shop-1 gives way to shop-2")
+	sets["currentRevision"] = "shop-2"
+	f.reports("statefulsets", sets)
+	w.finishes("42")
+	end()
 }
