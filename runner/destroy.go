@@ -426,7 +426,7 @@ func (d *removal) removeEntered(ctx context.Context, res *resource) (report.Stat
 		return report.Failed, err
 	}
 	switch {
-	case event.Status == report.Absent && res.undeclared != nil:
+	case event.Status == report.Absent && (res.undeclared != nil || res.past.Made != nil):
 		return report.Absent, d.emit(ctx, destroyed(res, report.ResourceDestroyed)) // so that nobody is told of it any more
 	case event.Status == report.Absent:
 		return report.Absent, nil

@@ -25,6 +25,7 @@ const (
 	Huge              = "huge"                // its state is too large to be kept
 	Garbage           = "garbage"             // the answer to a plan is no message
 	BadValue          = "bad-value"           // the planned state is of another type
+	Exclusive         = "exclusive"           // none, but what is there is not made once more, as in most worlds
 	Restless          = "restless"            // it would change the thing each time, to no effect
 )
 
@@ -280,6 +281,10 @@ func apply(prior, planned, config cty.Value, private []byte) (message, error) {
 	}
 	problem := message(nil)
 	switch fault(values) {
+	case Exclusive:
+		if prior.IsNull() && !read(values["id"].AsString()).IsNull() {
+			return message(nil).value(1, prior, thingType).diagnostic(3, 1, "there is such a thing already", "name"), nil
+		}
 	case Restless:
 		values["serial"] = cty.NumberIntVal(1)
 	case OtherAfterApply:
