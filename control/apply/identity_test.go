@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -33,6 +34,7 @@ import (
 // killable is a log of a process that is killed at one of its appends.
 type killable struct {
 	deploylog.Log
+	mu   sync.Mutex
 	left int // appends until then
 	dead bool
 }
@@ -40,6 +42,8 @@ type killable struct {
 var errKilled = errors.New("killed")
 
 func (k *killable) Append(ctx context.Context, events ...deploylog.Event) ([]deploylog.Event, error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
 	if k.dead = k.dead || k.left <= 0; k.dead {
 		return nil, errKilled
 	}
