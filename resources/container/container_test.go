@@ -396,29 +396,13 @@ func TestBadConfiguration(t *testing.T) {
 
 func TestWhatBelongsToAnotherResourceIsLeftAlone(t *testing.T) {
 	docker := dockertest.Client(t)
-	image := dockertest.Image(t, docker, v1.Config{Cmd: []string{"serve"}})
-	a := newBox(t, docker, object{"image": image})
-	a.Workspace = "/projects/a"
-	a.Apply(t)
-	id := a.inspect(t).ID
-
-	namesake, elsewhere := a, a
-	namesake.Name, elsewhere.Workspace = "front", "/projects/b"
-	const belongs = "belongs to resource web of /projects/a; give another name"
-	namesake.Fails(t, belongs, "state")
-	elsewhere.Valid(t) // another checkout of the same, which finds all as it should be
-	other := elsewhere.with(object{"user": "1"})
-	other.Fails(t, belongs, "state")
-	for _, r := range []box{namesake, other} {
-		r.Fails(t, belongs, "recreate-container")
-		r.Fails(t, belongs, "restart-container")
-		r.Gone().Fails(t, belongs, "state")
-		r.Gone().Fails(t, belongs, "remove-container")
+	a := newBox(t, docker, object{"image": dockertest.Image(t, docker, v1.Config{Cmd: []string{"serve"}})})
+	with := func(r typetest.Resource, member string, value any) typetest.Resource {
+		b := a
+		b.Resource = r
+		return b.with(object{member: value}).Resource
 	}
-	assert.Equal(t, id, a.inspect(t).ID, "the container was replaced")
-	other.with(object{"adopt": true}).Apply(t)
-	other.Valid(t) // it is theirs now
-	a.Gone().Fails(t, "belongs to resource web of /projects/b", "remove-container")
+	typetest.BelongsToOne(t, a.Resource, with, "user", "1", "recreate-container", "restart-container", "remove-container")
 }
 
 func TestHowAnAddressIsWrittenIsNoDrift(t *testing.T) {

@@ -178,27 +178,10 @@ func TestEngineThatIsNotThere(t *testing.T) {
 }
 
 func TestWhatBelongsToAnotherResourceIsLeftAlone(t *testing.T) {
-	docker := dockertest.Client(t)
-	a := resource(t, docker, nil)
-	a.Workspace = "/projects/a"
-	a.Apply(t)
-
-	namesake, elsewhere := a, a
-	namesake.Name, elsewhere.Workspace = "back-net", "/projects/b"
-	const belongs = "belongs to resource front-net of /projects/a; give another name"
-	namesake.Fails(t, belongs, "state")
-	elsewhere.Valid(t) // another checkout of the same, which finds all as it should be
-	other := changed(elsewhere, object{"internal": true})
-	other.Fails(t, belongs, "state")
-	for _, r := range []typetest.Resource{namesake, other} {
-		r.Fails(t, belongs, "recreate-network")
-		r.Gone().Fails(t, belongs, "state")
-		r.Gone().Fails(t, belongs, "remove-network")
+	with := func(r typetest.Resource, member string, value any) typetest.Resource {
+		return changed(r, object{member: value})
 	}
-	a.Valid(t)
-	changed(other, object{"adopt": true}).Apply(t)
-	other.Valid(t) // it is theirs now
-	a.Gone().Fails(t, "belongs to resource front-net of /projects/b", "remove-network")
+	typetest.BelongsToOne(t, resource(t, dockertest.Client(t), nil), with, "internal", true, "recreate-network", "remove-network")
 }
 
 func manage(t *testing.T, r typetest.Resource) *manager {

@@ -101,27 +101,7 @@ func TestWhatSomebodyElseMadeIsLeftAlone(t *testing.T) {
 }
 
 func TestWhatBelongsToAnotherResourceIsLeftAlone(t *testing.T) {
-	docker := dockertest.Client(t)
-	a := resource(t, docker, nil)
-	a.Workspace = "/projects/a"
-	a.Apply(t)
-
-	namesake, elsewhere := a, a
-	namesake.Name, elsewhere.Workspace = "cache", "/projects/b"
-	const belongs = "belongs to resource data of /projects/a; give another name"
-	namesake.Fails(t, belongs, "state")
-	elsewhere.Valid(t) // another checkout of the same, which finds all as it should be
-	other := changed(changed(elsewhere, "labels", object{"v": "2"}), "recreate", true)
-	other.Fails(t, belongs, "state")
-	for _, r := range []typetest.Resource{changed(namesake, "recreate", true), other} {
-		r.Fails(t, belongs, "recreate-volume")
-		r.Gone().Fails(t, belongs, "state")
-		r.Gone().Fails(t, belongs, "remove-volume")
-	}
-	a.Valid(t)
-	changed(other, "adopt", true).Apply(t)
-	other.Valid(t) // it is theirs now
-	a.Gone().Fails(t, "belongs to resource data of /projects/b", "remove-volume")
+	typetest.BelongsToOne(t, resource(t, dockertest.Client(t), object{"recreate": true}), changed, "labels", object{"v": "2"}, "recreate-volume", "remove-volume")
 }
 
 func TestServedVolumes(t *testing.T) {
