@@ -39,7 +39,7 @@ func (r *Runner) emit(ctx context.Context, e report.Event) (err error) {
 func (res *resource) event(kind report.EventKind) report.Event {
 	e := report.Event{Kind: kind, Resource: res.Name, Removing: res.undeclared != nil, ID: res.past.ID}
 	if res.undeclared != nil {
-		e.Thing = res.undeclared.Thing
+		e.Thing = res.undeclared.Identity.Mark
 	}
 	if res.shadowed {
 		e.Attempt = res.attempt()

@@ -25,23 +25,23 @@ func (r *Runner) made(res *resource) *report.Made {
 	}
 	m.Secrets = hidden.Values(res.config, nil, func(path []string) bool { return res.target.Secret.Cover(path) }, r.secrets.MaskValue)
 	if r.spec.Thing != nil {
-		m.Thing = r.identity(res, m.Secrets)
+		m.Identity.Mark = r.mark(res, m.Secrets)
 	}
 	return m
 }
 
-// identity is a hash of what a resource manages, or, after a ~, of its configuration if its type does
+// mark is a hash of what a resource manages, or, after a ~, of its configuration if its type does
 // not say what that is. It is "" where that would tell something of secrets.
-func (r *Runner) identity(res *resource, secrets [][]string) string {
-	thing, mark := r.known(res), ""
+func (r *Runner) mark(res *resource, secrets [][]string) string {
+	thing, kind := r.known(res), ""
 	if thing == "" && !res.init.Keeps && len(secrets) == 0 {
-		thing, mark = r.thing(res), "~"
+		thing, kind = r.thing(res), "~"
 	}
 	if thing == "" || r.secrets.Mask(thing) != thing {
 		return ""
 	}
 	sum := sha256.Sum256([]byte(thing))
-	return mark + hex.EncodeToString(sum[:16])
+	return kind + hex.EncodeToString(sum[:16])
 }
 
 // madeBy is the run that made what is no longer declared, "" of what is.

@@ -414,7 +414,7 @@ func (r *Run) recordPlaced(ctx context.Context, e deploylog.Event, p Data, of re
 	case made != nil && of.Kind == report.ActionStarted:
 		return r.recordStepMade(ctx, e, p, of.Resource, made)
 	case made != nil && of.Kind == report.ResourceResolved:
-		p.Thing = made.Thing
+		p.Thing = made.Identity.Mark
 		if err := appendEvent(ctx, r.o.Log, e, p); err != nil {
 			return err
 		}
@@ -456,11 +456,11 @@ func (r *Run) recordStepMade(ctx context.Context, e deploylog.Event, p Data, res
 	if p.Made, err = r.made(made); err != nil {
 		return fmt.Errorf("recording what is made of %s: %w", resource, err)
 	}
-	p.Made.Unremovable, p.Made.Thing = !made.Removable, made.Thing
+	p.Made.Unremovable, p.Made.Thing = !made.Removable, made.Identity.Mark
 	if err := appendEvent(ctx, r.o.Log, e, p); err != nil {
 		return err
 	}
-	before, known := host.find(r.o.Step.pipeline(), resource, made.Thing)
+	before, known := host.find(r.o.Step.pipeline(), resource, made.Identity.Mark)
 	if known && before.Protected != nil && r.o.Protected != nil {
 		_ = r.o.Protected.Remove(*before.Protected) // at worst it is removed with what nothing refers to
 	}
@@ -474,7 +474,7 @@ func (r *Run) recordAgain(ctx context.Context, e deploylog.Event, resource strin
 	if err != nil {
 		return err
 	}
-	before, known := host.find(r.o.Step.pipeline(), resource, made.Thing)
+	before, known := host.find(r.o.Step.pipeline(), resource, made.Identity.Mark)
 	if !known || before.Recorded && before.PreventDestroy == made.PreventDestroy && before.Unremovable == !made.Removable {
 		return nil
 	}
@@ -505,6 +505,6 @@ func (m StepMade) Open(ctx context.Context, log deploylog.Log, store *protected.
 		return u, errors.New("the log does not say how it was made")
 	}
 	u.Made, err = making.Open(store)
-	u.Thing = m.Thing
+	u.Identity.Mark = m.Thing
 	return u, err
 }

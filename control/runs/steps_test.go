@@ -64,7 +64,7 @@ func (m *maker) leftovers(t *testing.T) (all []string) {
 // identified is a thing that can be removed, and is told from others by its path.
 func identified(path string) *report.Made {
 	made := thing(path)
-	made.Thing, made.Removable = path, true
+	made.Identity.Mark, made.Removable = path, true
 	return made
 }
 

@@ -25,6 +25,9 @@ type Identity struct {
 	// them it is another thing. Values that may not be seen are hashes.
 	Parts map[string]string `json:"parts,omitempty"`
 
+	// Mark is the identity as runs of steps on hosts record it, see Same and Differ; "" is not known, or not asked for.
+	Mark string `json:"-"`
+
 	// Former is the identity in the form of former versions, if that differs: what the log has may be of that form.
 	Former *Identity `json:"-"`
 }

@@ -22,8 +22,7 @@ type Made struct {
 	Timeout        time.Duration // of one container; 0 is the default
 	PreventDestroy bool
 	Declared       manifest.Position
-	Removable      bool   // the type can remove it
-	Thing          string // identifies what it manages (Same, Differ); "" is not known, or not asked for
+	Removable      bool // the type can remove it
 	Identity       Identity
 	OneOfMany      bool // an instance of a late resource, which may no longer have it when it is to be removed
 }
@@ -35,10 +34,10 @@ type MadePlug struct {
 	ReadOnly bool
 }
 
-// Same reports whether two identities of what is made are of one thing.
+// Same reports whether two Marks of identities are of one thing.
 func Same(a, b string) bool { return a == b && a != "" }
 
-// Differ reports whether two identities of what is made are known to be of two things. One after a ~
+// Differ reports whether two Marks of identities are known to be of two things. One after a ~
 // is of a configuration: it may change, and the thing stays the same.
 func Differ(a, b string) bool {
 	return a != b && a != "" && b != "" && a[0] != '~' && b[0] != '~'
