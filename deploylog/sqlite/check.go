@@ -26,6 +26,7 @@ const (
 	checkPage    = 500                   // events of a page at least, and so of a part
 	checkPages   = 1000                  // pages that a log is divided into at most
 	checkPerPart = 10                    // pages of a part, unless the log is closed before
+	checkRest    = 9                     // times as long as a page took nothing is checked after it: others use the machine
 	checkPause   = 20 * time.Millisecond // until a part that another process checks is looked at again
 	checkEvery   = 15 * time.Minute      // while the log is open
 )
@@ -156,8 +157,9 @@ func (l *Log) checkPart(ctx context.Context) (err error) {
 		return nil
 	}
 	for range checkPerPart {
+		began := time.Now()
 		s.Checked, err = l.checkPage(ctx, s.Checked)
-		if err != nil || s.Checked == 0 || l.isClosed() {
+		if err != nil || s.Checked == 0 || l.closes(checkRest*time.Since(began)) {
 			break
 		}
 	}
@@ -261,11 +263,12 @@ func (l *Log) verified(cause error) error {
 	return nil
 }
 
-func (l *Log) isClosed() bool {
+// closes reports whether the log is closed within some time.
+func (l *Log) closes(within time.Duration) bool {
 	select {
 	case <-l.closed:
 		return true
-	default:
+	case <-time.After(within):
 		return false
 	}
 }
