@@ -23,10 +23,11 @@ func DecodeInit(data []byte) (InitOutput, error) {
 		return InitOutput{}, err
 	}
 	f := fields{object: object, data: data}
-	f.only("plugs", "config_schema", "state_action", "serve_action", "removable", "action_images", "keeps", "state_schema", "accepts_unknown", "adoptable", "network", "identity", "replace")
+	f.only("plugs", "config_schema", "state_action", "serve_action", "removable", "action_images", "keeps", "state_schema", "accepts_unknown", "adoptable", "network", "identity", "replace", "makes_nothing")
 	out := InitOutput{
 		Removable: f.boolean("removable", false), Keeps: f.boolean("keeps", false),
 		AcceptsUnknown: f.boolean("accepts_unknown", false), Adoptable: f.boolean("adoptable", false), Network: f.network(),
+		MakesNothing: f.boolean("makes_nothing", false),
 	}
 	if plugs, ok := f.child("plugs"); ok {
 		out.Plugs = plugRequests(plugs)
@@ -39,6 +40,9 @@ func DecodeInit(data []byte) (InitOutput, error) {
 	}
 	if out.Adoptable && !out.Keeps {
 		f.fail("adoptable", `needs "keeps": true: what was taken over is found again by what is kept`)
+	}
+	if out.MakesNothing && out.Keeps {
+		f.fail("makes_nothing", `is not for a type with "keeps": true: there is nothing to keep`)
 	}
 	if action, ok := f.child("state_action"); ok {
 		action.only("image", "entrypoint", "args")

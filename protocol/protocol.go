@@ -47,6 +47,10 @@ type InitOutput struct {
 	// is removed. Empty: only the plugs, the type, and what its answers to state say.
 	Identity []string     `json:"identity,omitempty"`
 	Replace  ReplaceOrder `json:"replace,omitempty"` // which comes first where it is another thing; "" is CreateFirst
+
+	// MakesNothing says that resources only look at what others make, or wait for it: there is no thing that is
+	// listed, has a manifest, or stays behind.
+	MakesNothing bool `json:"makes_nothing,omitempty"`
 }
 
 // ReplaceOrder is the order in which the old thing is removed and the new one created.

@@ -36,6 +36,7 @@ type Type[C any] struct {
 	Network        string          // NetworkNone where neither State nor an action needs one; else ""
 	Identity       []string        // members of a configuration that identify what it manages; see InitOutput
 	Replace        ReplaceOrder    // where it comes to be another thing; "" is CreateFirst
+	MakesNothing   bool            // resources only look, or wait; see InitOutput
 
 	// State observes the resource and changes nothing. It answers with
 	// AnswerValid or AnswerStale.
@@ -204,7 +205,7 @@ func (t Type[C]) run(ctx context.Context, args []string, stdin io.Reader, stdout
 			Plugs: t.Plugs, ConfigSchema: t.ConfigSchema, Removable: t.Removable,
 			StateAction: Invocation{Args: []string{"state"}}, ServeAction: &Invocation{Args: []string{serveAction}},
 			Keeps: t.Keeps, StateSchema: t.StateSchema, AcceptsUnknown: t.AcceptsUnknown, Adoptable: t.Adoptable, Network: t.Network,
-			Identity: t.Identity, Replace: t.Replace,
+			Identity: t.Identity, Replace: t.Replace, MakesNothing: t.MakesNothing,
 		}, func(b []byte) error { _, err := DecodeInit(b); return err })
 	case len(args) > 1:
 		return fmt.Errorf("one argument was expected, not %d: %s", len(args), strings.Join(args, " "))

@@ -255,7 +255,7 @@ func (r *Runner) real(path string) string {
 func (r *Runner) own(ctx context.Context, res *resource) error {
 	res.deposes, res.deposesOf, res.replaced, res.took = nil, nil, "", nil
 	id, err := r.identifyNow(res, nil)
-	if res.identity = id; res.ReadOnly || res.undeclared != nil || r.caller.Owners == nil {
+	if res.identity = id; res.ReadOnly || res.undeclared != nil || r.caller.Owners == nil || res.init.MakesNothing {
 		return nil
 	}
 	if err != nil {
@@ -777,7 +777,7 @@ func (d *removal) recorded(ctx context.Context, res *resource) (*resource, error
 	if res.identity = id; err != nil {
 		return nil, err
 	}
-	if res.took = nil; d.caller.Owners == nil {
+	if res.took = nil; d.caller.Owners == nil || res.init.MakesNothing {
 		return nil, nil
 	}
 	was := res.past.Made

@@ -12,8 +12,11 @@ import (
 	"github.com/deployster-go/deployster/runner/report"
 )
 
-// made is what an Apply makes of a resource whose configuration is known.
+// made is what an Apply makes of a resource whose configuration is known; nil is nothing.
 func (r *Runner) made(res *resource) *report.Made {
+	if res.init.MakesNothing {
+		return nil
+	}
 	m := &report.Made{
 		Type: res.Type, ImageID: res.target.Image.ID, ImageDigest: res.target.Image.Digest, Config: res.config, DependsOn: res.dependsOn,
 		Timeout: res.Timeout, PreventDestroy: res.PreventDestroy, Declared: res.Position, OneOfMany: res.of != nil, Removable: res.init.Removable, Identity: res.identity,

@@ -52,6 +52,7 @@ func TestAnswersAgreeWithTheProtocol(t *testing.T) {
 		`{"state_action": {"args": ["s"]}, "network": "none"}`, `{"state_action": {"args": ["s"]}, "network": "host"}`, `{"state_action": {"args": ["s"]}, "network": ""}`,
 		`{"state_action": {"args": ["s"]}, "identity": ["path", "metadata.name"], "replace": "create_before_destroy", "plugs": {"a": {"container_path": "/x", "holds": true}}}`,
 		`{"state_action": {"args": ["s"]}, "identity": "path"}`, `{"state_action": {"args": ["s"]}, "identity": [".a"]}`, `{"state_action": {"args": ["s"]}, "identity": [1]}`, `{"state_action": {"args": ["s"]}, "replace": "never"}`,
+		`{"state_action": {"args": ["s"]}, "makes_nothing": true}`, `{"state_action": {"args": ["s"]}, "makes_nothing": true, "keeps": true}`, `{"state_action": {"args": ["s"]}, "makes_nothing": false, "keeps": true}`,
 		`{"state_action": {"args": ["s"]}, "adoptable": true}`, `{"state_action": {"args": ["s"]}, "adoptable": false}`, `{"state_action": {"args": ["s"]}, "adoptable": true, "keeps": false}`,
 	}
 	s := embedded(t, "init")

@@ -177,6 +177,28 @@ func TestIdentitiesThatAreSecret(t *testing.T) {
 	require.Equal(t, "[thing one/pin-1234 thing one/pin-4321]", touched)
 }
 
+// check is a type that waits for something of others, which it makes here at its first action.
+func (w *world) check(_ context.Context, call enginetest.Call) int {
+	return w.answer(call, `{"removable":true,"makes_nothing":true,"state_action":{"args":["state"]}}`,
+		func(in protocol.ActionInput) string { return fmt.Sprintf("seen %v", in.Config["url"]) })
+}
+
+// What makes nothing is no thing: it is on no list, of several manifests, and not to be removed where another engine is used.
+func TestWhatMakesNothingIsNoThing(t *testing.T) {
+	w := newWorld(t)
+	w.at, w.id = "tcp://one:2375", "one"
+	for _, file := range []string{"a.yaml", "b.yaml"} {
+		require.NoError(t, os.WriteFile(filepath.Join(w.dir, file), []byte("resources: {x: {type: check, config: {url: u}}}\n"), 0o600))
+		require.NoError(t, w.run(t, file, false, false, 1<<30))
+	}
+	w.at, w.id = "tcp://two:2375", "two"
+	clear(w.things)
+	require.NoError(t, w.run(t, "a.yaml", false, true, 1<<30))
+	h := must.Get(runs.ReadHistory(t.Context(), w.log, nil))(t)
+	require.Empty(t, must.Get(h.All(t.Context()))(t))
+	require.NoError(t, w.run(t, "a.yaml", true, false, 1<<30))
+}
+
 // parts is a type whose resources have several parts, each of which is marked with the id of the resource that made
 // it. It does not touch those of others.
 func (w *world) parts(_ context.Context, call enginetest.Call) int {
@@ -336,6 +358,7 @@ func (w *world) runOf(t require.TestingT, left int, prepare func(*work.Config, *
 	w.touched = nil
 	log := &killable{Log: w.log, left: left}
 	fake := &enginetest.Fake{Images: map[string]enginetest.FakeImage{
+		"check": {Program: w.check, Entrypoint: []string{"/type"}},
 		"parts": {Program: w.parts, Entrypoint: []string{"/type"}}, "loose": {Program: w.loose, Entrypoint: []string{"/type"}},
 		"thing": {Program: w.thing, Entrypoint: []string{"/type"}}, "disk": {Program: w.disk, Entrypoint: []string{"/type"}},
 	}}

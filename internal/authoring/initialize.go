@@ -45,7 +45,7 @@ func (c *checker) initValid(context.Context) (verdict, error) {
 		word string
 	}{
 		{c.init.Removable, "removable"}, {c.init.Keeps, "keeps"},
-		{c.init.AcceptsUnknown, "accepts what is unknown"}, {c.init.Adoptable, "adoptable"},
+		{c.init.AcceptsUnknown, "accepts what is unknown"}, {c.init.Adoptable, "adoptable"}, {c.init.MakesNothing, "makes nothing"},
 	} {
 		if offer.made {
 			said = append(said, offer.word)

@@ -101,6 +101,7 @@ func Type() protocol.Type[Config] {
 	return protocol.Type[Config]{
 		ConfigSchema: configSchema,
 		Removable:    true, // there is nothing to remove
+		MakesNothing: true,
 		State: func(ctx context.Context, r protocol.Request[Config]) (protocol.StateOutput, error) {
 			if r.Ensure == protocol.Absent {
 				return protocol.AnswerValid(map[string]any{})
