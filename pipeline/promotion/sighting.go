@@ -33,7 +33,7 @@ type HostSighting struct {
 	Changing  bool    `json:"changing,omitempty"`  // all that keeps an object from being well is that its controller has yet to look, or scales it
 	Suspended bool    `json:"suspended,omitempty"` // the controller of an object leaves it as it is
 	Declared  bool    `json:"-"`                   // a suspended object is to run the revision once somebody resumes it
-	Fewer     *string `json:"-"`                   // why Pods of a suspended workload are missing, "" if none is; nil of what is no workload
+	Fewer     *string `json:"-"`                   // why a suspended workload is not well as what it ran before, "" if it is; nil of what is no workload
 	Unknown   bool    `json:"unknown,omitempty"`   // it was not seen, or could be either of two revisions
 	Why       string  `json:"error,omitempty"`     // it runs no revision, or is unhealthy or unknown
 }

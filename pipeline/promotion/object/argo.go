@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
-	"strings"
 	"time"
 )
 
@@ -65,8 +64,8 @@ func comparedWithAnother(live map[string]any) bool {
 // readsHistory reports whether the revision of an application is what was applied, if another one is
 // compared.
 func (o *Object) readsHistory() bool {
-	path := strings.TrimPrefix(strings.TrimPrefix(o.Revision, "{"), "$")
-	return path == "" || strings.HasPrefix(path, ".status.history[")
+	names := fields(o.Revision)
+	return o.Revision == "" || len(names) > 1 && names[0] == "status" && names[1] == "history"
 }
 
 // comparedSince reports whether an application was compared since its last sync ended. Until then its

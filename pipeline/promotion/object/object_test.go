@@ -293,6 +293,30 @@ func TestWhatOthersSuspendIsDeclaredOnly(t *testing.T) {
 	}
 }
 
+// All but what a controller writes into the status is what people declare, in whatever form the path is written.
+func TestOnlyTheStatusTellsWhatASuspendedObjectRuns(t *testing.T) {
+	const job = `{
+		"metadata": {"labels": {"version": "2"}},
+		"spec": {"suspend": true, "jobTemplate": {"image": "2"}, "status": "2"},
+		"status": {"image": "2", "spec": "2", "runs": [{"image": "2"}], "phase": "Done"}
+	}`
+	for _, prefix := range []string{"{.", "{$.", "{@.", "{ .", "{ $ .", "."} {
+		end := strings.Repeat("}", strings.Count(prefix, "{"))
+		for path, declared := range map[string]bool{
+			"spec.jobTemplate.image": true, "spec['jobTemplate'].image": true, "spec.status": true, "metadata.labels.version": true, "*.jobTemplate.image": true,
+			"status.image": false, "status['image']": false, "status.spec": false, "status.runs[0].image": false, "status.runs[-1:].image": false, `status.runs[?(@.image=="2")].image`: false,
+		} {
+			path = prefix + path + end
+			r := (&object.Object{Kind: "CronJob", APIVersion: "batch/v1", Revision: path, Ready: "{.status.phase}=Done"}).Read(live(t, job))
+			assert.True(t, r.Suspended && r.Healthy && r.Revision == "2" && r.Declared == declared, "%s: %+v", path, r)
+		}
+	}
+	for path, declared := range map[string]bool{"{['spec'].jobTemplate.image}": true, "{$['spec']['jobTemplate']['image']}": true, "{['status'].image}": false, "{$['status']['runs'][0]['image']}": false} {
+		r := (&object.Object{Kind: "CronJob", APIVersion: "batch/v1", Revision: path, Ready: "{.status.phase}=Done"}).Read(live(t, job))
+		assert.True(t, r.Suspended && r.Healthy && r.Revision == "2" && r.Declared == declared, "%s: %+v", path, r)
+	}
+}
+
 // A workload that is paused keeps the Pods that it has. Whether these are all available counts then.
 func TestPodsOfAPausedWorkloadAreCounted(t *testing.T) {
 	web := object.Object{Kind: "Deployment"}
@@ -308,6 +332,11 @@ func TestPodsOfAPausedWorkloadAreCounted(t *testing.T) {
 		{"one more than wanted", `"replicas": 2, `, `"replicas": 3, "availableReplicas": 3`, ""},
 		{"one has crashed", `"replicas": 2, `, `"replicas": 2, "availableReplicas": 1, "unavailableReplicas": 1`, "1 of 2 Pods are available"},
 		{"none is wanted", `"replicas": 0, `, `"replicas": 0`, "it wants no Pod, so nothing of it runs"},
+		{"it was paused half-way", `"replicas": 4, `, `"replicas": 4, "updatedReplicas": 2, "availableReplicas": 4`, "2 of 4 Pods are of its newest template"},
+		{"it was paused near the end", `"replicas": 4, `, `"replicas": 5, "updatedReplicas": 4, "availableReplicas": 5`, "Pods of before are still there: 1"},
+		{"all were replaced, and one has crashed", `"replicas": 4, `, `"replicas": 4, "updatedReplicas": 4, "availableReplicas": 3`, "3 of 4 Pods are available"},
+		{"it was changed when all were replaced", `"replicas": 4, `, `"observedGeneration": 1, "replicas": 4, "updatedReplicas": 4, "availableReplicas": 4`, ""},
+		{"it was changed half-way", `"replicas": 4, `, `"observedGeneration": 1, "replicas": 4, "updatedReplicas": 2, "availableReplicas": 4`, "2 of 4 Pods are of its newest template"},
 	} {
 		if r := web.Read(of(c.spec, c.status)); assert.NotNil(t, r.Fewer, c.name) {
 			assert.Equal(t, c.want, *r.Fewer, c.name)

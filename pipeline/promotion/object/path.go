@@ -81,6 +81,29 @@ func checkNode(node jsonpath.Node) error {
 	return nil
 }
 
+// fields returns the names with which a path begins, up to what is no name, such as an index.
+func fields(path string) (names []string) {
+	if !strings.HasPrefix(path, "{") {
+		path = "{" + path + "}"
+	}
+	parsed, err := jsonpath.Parse("path", path)
+	if err != nil || len(parsed.Root.Nodes) == 0 {
+		return nil
+	}
+	list, _ := parsed.Root.Nodes[0].(*jsonpath.ListNode)
+	if list == nil {
+		return nil
+	}
+	for _, node := range list.Nodes {
+		field, is := node.(*jsonpath.FieldNode)
+		if !is {
+			break
+		}
+		names = append(names, field.Value)
+	}
+	return names
+}
+
 // errNothing is that a path leads to nothing.
 var errNothing = errors.New("nothing is there")
 

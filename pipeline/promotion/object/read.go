@@ -24,7 +24,8 @@ type Reading struct {
 	Suspended bool // its controller leaves it as it is
 	Declared  bool // of a suspended one: the revision is only what it is to run once somebody resumes it
 
-	// Fewer is why Pods of a suspended workload are missing, whatever template they are of, "" if none is.
+	// Fewer is why a suspended workload is not well as what it ran before: Pods are missing, whatever template they
+	// are of, or some are of its newest one. "" is that it is well.
 	// It is nil if the revision is not only declared, and of what is no workload.
 	Fewer *string
 

@@ -34,13 +34,15 @@ func (o *Object) ofFlux() bool {
 	return strings.HasSuffix(group, ".toolkit.fluxcd.io")
 }
 
-// declared reports whether the revision of a suspended object is only what it is to run.
+// declared reports whether the revision of a suspended object is only what it is to run. Controllers
+// write only the status, so all else may be what people have declared since.
 func (o *Object) declared(live map[string]any, healthy bool) bool {
-	path := strings.TrimPrefix(o.revisionPath(live), "{")
-	return strings.HasPrefix(path, ".spec.") && (!o.workload() || !healthy)
+	names := fields(o.revisionPath(live))
+	return (len(names) == 0 || names[0] != "status") && (!o.workload() || !healthy)
 }
 
-// fewer is why Pods of a workload are missing, of whatever template; nil of what is no workload.
+// fewer is why a paused workload is not well as what it ran before: Pods are missing, or some are of
+// its newest template. It is nil of what is no workload.
 func (o *Object) fewer(live map[string]any) *string {
 	p, is := rollout.Of(o.Kind, live)
 	why := ""
@@ -49,6 +51,8 @@ func (o *Object) fewer(live map[string]any) *string {
 		return nil
 	case p.Wanted == 0:
 		why = wantsNone
+	case p.Updated > 0 && (p.Seen || p.Updated < p.Wanted): // paused half-way; else its controller has yet to count anew
+		why = p.Waits(p.Wanted)
 	case p.Available < p.Wanted:
 		why = fmt.Sprintf("%d of %d Pods are available", p.Available, p.Wanted)
 	}
