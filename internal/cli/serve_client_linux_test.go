@@ -1,8 +1,10 @@
 package cli_test
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -162,7 +164,29 @@ func TestUsersOfTheMachineReadThroughASocket(t *testing.T) {
 	c.want(t, 1, "you may not do this", "pipeline", "approve", "one", "all", "1")
 	host := must.Get(os.Hostname())(t)
 	s.wantBy("pipeline-paused", name+"@"+host)
-	for _, r := range []*run{reads, operates} {
+	// A proxy lends its account to nobody who says that it is one, and with --socket-role none no account counts.
+	asked := func(socket, header string) int {
+		r := must.Get(http.NewRequest(http.MethodGet, "http://socket/v1/pipelines", nil))(t)
+		if header != "" {
+			r.Header.Set(header, "192.0.2.1")
+		}
+		transport := &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			return (&net.Dialer{}).DialContext(ctx, "unix", socket)
+		}}
+		defer transport.CloseIdleConnections()
+		answer := must.Get(transport.RoundTrip(r))(t)
+		require.NoError(t, answer.Body.Close())
+		return answer.StatusCode
+	}
+	for header, want := range map[string]int{"": http.StatusOK, "X-Forwarded-For": http.StatusUnauthorized, "Forwarded": http.StatusUnauthorized, "Via": http.StatusUnauthorized} {
+		assert.Equal(t, want, asked(some, header), "%q", header)
+	}
+	tokens := filepath.Join(open, "tokens")
+	closed := s.serve(tokens, "--socket-role", "none", "--socket-role", name+"=viewer")
+	assert.Equal(t, http.StatusUnauthorized, asked(tokens, ""), "root without a token")
+	c.server = "unix:" + tokens
+	c.want(t, 0, "", "pipeline", "status", "one")
+	for _, r := range []*run{reads, operates, closed} {
 		s.end(r)
 	}
 }

@@ -68,7 +68,7 @@ func (a Authenticator) Identify(r *http.Request) (Identity, error) {
 		return Identity{}, fmt.Errorf("%w: nobody is known by the certificate of %q", ErrUnknown, name)
 	}
 	if p, ok := PeerOf(r.Context()); ok {
-		return a.Locals.identity(p), nil
+		return a.Locals.identify(p, r)
 	}
 	return Identity{}, fmt.Errorf("%w: there is no token", ErrUnknown)
 }

@@ -4,7 +4,9 @@ import (
 	"context"
 	"fmt"
 	"net"
+	"net/http"
 	"os/user"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -46,7 +48,11 @@ type Locals struct {
 	Own   int             // the user whose process this is, who may do everything, as root may
 	Host  string          // of this machine
 	Roles map[string]Role // by the names of users; others may read
+	None  bool            // nobody is known by an account but those of Roles: a token is needed
 }
+
+// NoRole is what ParseLocal reads for Locals.None.
+const NoRole = "none"
 
 // ParseLocal reads USER=ROLE.
 func ParseLocal(text string) (name string, role Role, err error) {
@@ -58,14 +64,26 @@ func ParseLocal(text string) (name string, role Role, err error) {
 	return name, role, err
 }
 
-// identity is that of a user.
-func (l Locals) identity(p Peer) Identity {
-	role := Viewer
-	if known, ok := l.Roles[p.User]; ok {
-		role = known
-	}
-	if p.UID == 0 || p.UID == l.Own {
+// identify is who sends a request over a socket, by the account.
+func (l Locals) identify(p Peer, r *http.Request) (Identity, error) {
+	role, named := l.Roles[p.User]
+	switch {
+	case forwarded(r.Header):
+		return Identity{}, fmt.Errorf("%w: a proxy passed the request on, and its account %s is not that of who asks", ErrUnknown, p.User)
+	case named && l.None:
+	case l.None:
+		return Identity{}, fmt.Errorf("%w: there is no token, and accounts of the machine say nothing here", ErrUnknown)
+	case p.UID == 0 || p.UID == l.Own:
 		role = Admin
+	case !named:
+		role = Viewer
 	}
-	return Identity{Name: strings.TrimSuffix(p.User+"@"+l.Host, "@"), Grants: []Grant{{Role: role}}}
+	return Identity{Name: strings.TrimSuffix(p.User+"@"+l.Host, "@"), Grants: []Grant{{Role: role}}}, nil
+}
+
+// forwarded reports whether a proxy says that a request is of somebody else.
+func forwarded(h http.Header) bool {
+	return slices.ContainsFunc([]string{"Forwarded", "X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto", "X-Real-Ip", "Via"}, func(name string) bool {
+		return len(h.Values(name)) > 0
+	})
 }

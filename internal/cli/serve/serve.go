@@ -11,6 +11,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net"
 	"net/url"
 	"os"
@@ -103,7 +104,7 @@ Interrupt once to let running actions finish and begin nothing new, for as long 
 	flags.StringVar(&o.tls.Certificate, "tls-cert", "", "certificate for the addresses, in PEM, with those that lead to its authority")
 	flags.StringVar(&o.tls.Key, "tls-key", "", "key of the certificate, in PEM")
 	flags.StringVar(&o.tls.ClientCA, "client-ca", "", "authorities of the certificates that clients may show, in PEM")
-	flags.StringArrayVar(&o.socketRoles, "socket-role", nil, "USER=ROLE: what a user of this machine may do on a --socket: viewer (default), operator, approver or admin (repeatable)")
+	flags.StringArrayVar(&o.socketRoles, "socket-role", nil, "USER=ROLE: what a user of this machine may do on a --socket: viewer (default), operator, approver or admin; none: of all others a token is needed, also of root (repeatable)")
 	flags.StringArrayVar(&o.clientRoles, "client-role", nil, "NAME=ROLE: what who shows a certificate with that common name may do (repeatable)")
 	flags.BoolVar(&o.insecure, "insecure", false, "listen in plain text although other machines can reach the address")
 	flags.StringVar(&o.publicURL, "public-url", "", "address that clients use, where a proxy stands between: signed approvals are made for it")
@@ -160,6 +161,10 @@ func (o *options) roles() error {
 	o.authenticate.Locals = identity.Locals{Own: os.Getuid(), Host: host, Roles: map[string]identity.Role{}}
 	o.authenticate.Subjects = map[string]identity.Grant{}
 	for _, text := range o.socketRoles {
+		if text == identity.NoRole {
+			o.authenticate.Locals.None = true
+			continue
+		}
 		name, role, err := identity.ParseLocal(text)
 		if err != nil {
 			return exit.Usage("--socket-role %w", err)
@@ -182,6 +187,18 @@ func (o *options) roles() error {
 	return nil
 }
 
+// warnOfProxies says that a proxy on a socket lends the role of its account to all who reach it.
+func (o *options) warnOfProxies(logger *slog.Logger) {
+	if o.authenticate.Locals.None {
+		return
+	}
+	for _, name := range slices.Sorted(maps.Keys(o.authenticate.Locals.Roles)) {
+		if role := o.authenticate.Locals.Roles[name]; role != identity.Viewer {
+			logger.Warn("every program of the user has the role on the sockets; if one is a proxy, so has everybody who reaches it: --socket-role none has tokens alone decide", "user", name, "role", role)
+		}
+	}
+}
+
 func run(ctx context.Context, a *app.App, o options) error {
 	if err := errors.Join(a.Local(), a.CheckParallelism()); err != nil { // it would ask itself
 		return err
@@ -194,6 +211,7 @@ func run(ctx context.Context, a *app.App, o options) error {
 	if o.authenticate.Issued, err = issued(o.oidc, a.Now, logger); err != nil {
 		return exit.Invalid(err)
 	}
+	o.warnOfProxies(logger)
 	listeners, err := o.open(ctx, logger)
 	if err != nil {
 		return err
