@@ -18,7 +18,7 @@ const (
 	pause    = 5 * time.Second // between sightings that differ only in how well objects are
 
 	// mostSettles is how many times the settle time an object has to be well that is written all the
-	// time. It settles after that only while its controller is not at work.
+	// time. The time for which its controller is at work does not count.
 	mostSettles = 5
 )
 
@@ -33,7 +33,7 @@ type steady struct {
 	since time.Time       // of works
 
 	next    *object.Reading // what it says where that is well, and does not count yet; nil otherwise
-	began   time.Time       // of next
+	began   time.Time       // of next, later by the time for which its controller was at work since
 	written time.Time       // the last time that the object was, of next
 }
 
@@ -42,7 +42,9 @@ func (s *steady) says(r object.Reading, now time.Time) {
 	if r.Working && s.worksOn(r, now) {
 		return
 	}
-	s.works = nil
+	if s.works != nil {
+		s.began, s.works = s.began.Add(now.Sub(s.since)), nil // it was not well meanwhile
+	}
 	if r.Healthy {
 		s.fewer = time.Time{}
 	}

@@ -186,7 +186,8 @@ func TestAnObjectSettlesThoughItsControllerIsAtWork(t *testing.T) {
 			w.writes(8*time.Second, working)
 			w.writes(time.Second, flux(1, 1, "1", "1", "True"))
 		}
-		w.tells("50s dev/flux/Kustomization/shop=1 all=1")
+		<-time.After(2 * time.Second)
+		w.tells("56s dev/flux/Kustomization/shop=1 all=1") // of which it said for 6s that it was at work
 	})
 }
 
@@ -212,7 +213,14 @@ func TestAnObjectDoesNotSettleWhileItsControllerIsAtWork(t *testing.T) {
 		begins(w)
 		w.writes(0, flux(1, 1, "1", "1", "True"))
 		<-time.After(10 * time.Second)
-		w.tells("1m1s " + is + "1 all=1")
+		w.tells("1m3s " + is + "1 all=1")
+	})
+	observed(t, shop, 2*time.Second, func(w *written) {
+		begins(w)
+		w.writes(0, flux(1, 1, "1", "1", "True")) // and a write later it is not
+		w.writes(time.Second, flux(1, 1, "1", "1", "False"))
+		<-time.After(10 * time.Second)
+		w.tells("1m2s " + is + "1 unwell (its condition Ready is False: Tested) all=<nil>")
 	})
 	observed(t, shop, 2*time.Second, func(w *written) {
 		begins(w)
