@@ -134,7 +134,7 @@ func (s *State) applyStarted(e deploylog.Event, p record.Payload) {
 	r := s.revisions[number-1]
 	s.replaceRevisions(r, deleting, p.Reverts)
 	s.deployments = append(s.deployments, report.Deployment{
-		ID: e.Deployment, Kind: cmp.Or(p.Kind, record.ByDeploy), Revision: number, Automatic: p.Automatic, Only: p.Only, Status: report.DeploymentRunning, By: p.By, Reason: p.Reason, Step: p.Step, Tolerates: p.Tolerates, Clean: clean,
+		ID: e.Deployment, Kind: cmp.Or(p.Kind, record.ByDeploy), Revision: number, Automatic: p.Automatic, Only: p.Only, Status: report.DeploymentRunning, By: p.By, Reason: p.Reason, Step: p.Step, Tolerates: p.Tolerates, Clean: clean, Version: p.Version,
 		Seq: e.Seq, Started: e.CreatedAt, Since: e.Seq, Configuration: p.Change.Apply(r.Definition.Deployment),
 	})
 	known := s.hostsKnown && s.definition() != nil && s.definition().InstanceGroup.Query == r.Definition.InstanceGroup.Query

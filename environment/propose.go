@@ -252,7 +252,7 @@ func (s *State) blockedByHealthy(d deploymentRequest, hosts []string) bool {
 
 // startEvents ends the active deployment, if it has not finished, and starts another.
 func (s *State) startEvents(d deploymentRequest, now time.Time) (events []deploylog.Event) {
-	p := record.Payload{Kind: d.kind, Change: d.change, Automatic: d.automatic, By: d.by, Reason: d.reason, Step: d.step, Hosts: d.hosts, Only: d.only, Clean: d.clean, Adopt: d.adopt, Taken: d.taken}
+	p := record.Payload{Version: record.CountsTakenBack, Kind: d.kind, Change: d.change, Automatic: d.automatic, By: d.by, Reason: d.reason, Step: d.step, Hosts: d.hosts, Only: d.only, Clean: d.clean, Adopt: d.adopt, Taken: d.taken}
 	var held hold
 	var kept, rest []string // rest are hosts that do not fit into the first event
 	if d.hosts != nil {

@@ -52,9 +52,10 @@ type revisionSnapshot struct {
 	Replaced, Reverted, Undeployed bool `json:",omitzero"`
 }
 
-// deploymentSnapshot has what is not written of a configuration that says it in another way.
+// deploymentSnapshot has what is not written of a deployment, and of a configuration that says it in another way.
 type deploymentSnapshot struct {
 	Deployment                 report.Deployment
+	Version                    int `json:",omitzero"`
 	MinHealthyPercent, MaxOver int
 }
 
@@ -93,7 +94,7 @@ func (s *State) Snapshot() (json.RawMessage, error) {
 		kept.Revisions = append(kept.Revisions, revisionSnapshot{r.Revision, r.task, r.replaced, r.reverted, r.undeployed})
 	}
 	for _, d := range s.deployments {
-		kept.Deployments = append(kept.Deployments, deploymentSnapshot{d, d.Configuration.MinHealthyPercent, d.Configuration.MaxOver})
+		kept.Deployments = append(kept.Deployments, deploymentSnapshot{d, d.Version, d.Configuration.MinHealthyPercent, d.Configuration.MaxOver})
 	}
 	for _, t := range s.timers {
 		if s.timerValid(t) {
@@ -137,6 +138,7 @@ func Restore(name string, data json.RawMessage) (*State, error) {
 	}
 	for _, d := range kept.Deployments {
 		d.Deployment.Configuration.MinHealthyPercent, d.Deployment.Configuration.MaxOver = d.MinHealthyPercent, d.MaxOver
+		d.Deployment.Version = d.Version
 		s.deployments = append(s.deployments, d.Deployment)
 	}
 	if n := len(s.deployments); n > 0 {

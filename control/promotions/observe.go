@@ -35,7 +35,7 @@ func observe(s *environment.State, variable string) promotion.Observation {
 	}
 	seen.Revision, seen.Value = values.text(active.Revision), values.raw(active.Revision)
 	seen.Active = promotion.Deployment{ID: active.ID, Revision: seen.Revision, Status: promotion.Deploying, Cause: active.Cause}
-	seen.Came = came(all, values)
+	seen.Came, seen.Arrived = arrivals(all, values)
 	switch active.Status {
 	case report.DeploymentStuck:
 		seen.Active.Status = promotion.Stuck
@@ -85,29 +85,35 @@ func (v values) text(revision int) string {
 	return text
 }
 
-// came is the event of the first of the last deployments in a row that have one revision.
-// Those between them do not count that failed and were taken back automatically: what they were to
-// bring was never there as a whole, and nobody has decided anything. Where somebody rolled back, or
-// deployed the revision again, it has come anew, whether the other one was there as a whole or not.
-func came(all []report.Deployment, v values) (event int64) {
+// arrivals are the events of the first of the last deployments in a row that have one revision. By came,
+// those between them do not count that never finished: what they were to bring was never there as a whole.
+// By arrived, they do count if somebody rolled back or deployed the revision again. A deployment that
+// fails and is taken back automatically never counts, for nobody has decided anything.
+func arrivals(all []report.Deployment, v values) (came, arrived int64) {
 	if len(all) == 0 {
-		return 0
+		return 0, 0
 	}
 	of := v.text(all[len(all)-1].Revision)
-	restored := false // by itself, by the deployment after it
-	for _, d := range slices.Backward(all) {
+	anew := false                // another one came between, by arrived
+	var first *report.Deployment // of the row, so far
+	for i := len(all) - 1; i >= 0; i-- {
+		d := &all[i]
 		failed := (d.Status == report.DeploymentSuperseded || d.Status == report.DeploymentStuck) && d.BakeFailed == ""
 		byHand := d.Kind == record.ByRollback && !d.Automatic
 		switch {
 		case d.Kind == record.ByDelete:
-			return event
+			return came, arrived
 		case v.text(d.Revision) == of:
-			event, restored = d.Seq, d.Automatic
-		case !failed || byHand || !restored:
-			return event
+			if first, came = d, d.Seq; !anew {
+				arrived = d.Seq
+			}
+		case !failed:
+			return came, arrived
+		case first.Version >= record.CountsTakenBack && (byHand || !first.Automatic):
+			anew = true
 		}
 	}
-	return event
+	return came, arrived
 }
 
 func add(all []string, revision string) []string {

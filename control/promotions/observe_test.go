@@ -23,28 +23,37 @@ import (
 	"github.com/deployster-go/deployster/pipeline/promotion/definition"
 )
 
+// A revision comes anew after another one was there as a whole. What was approved ends also when somebody took
+// the other one back before that. That is so from one version on, and older logs keep what was decided by them.
 func TestARevisionComesAnewOnlyAfterAnotherWasThere(t *testing.T) {
 	const finished, superseded = report.DeploymentFinished, report.DeploymentSuperseded
 	for name, c := range map[string]struct {
-		all  []report.Deployment
-		want int64
+		all           []report.Deployment
+		came, arrived int64
 	}{
-		"none":                      {nil, 0},
-		"the first":                 {[]report.Deployment{{Seq: 3, Revision: 1, Status: report.DeploymentRunning}}, 3},
-		"the same again":            {[]report.Deployment{{Seq: 3, Revision: 1, Status: finished}, {Seq: 9, Revision: 1, Status: finished}}, 3},
-		"after another":             {[]report.Deployment{{Seq: 3, Revision: 1, Status: finished}, {Seq: 6, Revision: 2, Status: finished}, {Seq: 9, Revision: 1, Status: finished}}, 9},
-		"another failed":            {[]report.Deployment{{Seq: 3, Revision: 1, Status: finished}, {Seq: 6, Revision: 2, Status: superseded}, {Seq: 9, Kind: record.ByRollback, Automatic: true, Revision: 1, Status: finished}}, 3},
-		"another failed in a row":   {[]report.Deployment{{Seq: 3, Revision: 1, Status: finished}, {Seq: 5, Revision: 2, Status: superseded}, {Seq: 6, Revision: 3, Status: report.DeploymentStuck}, {Seq: 9, Automatic: true, Revision: 1, Status: finished}}, 3},
-		"another was taken back":    {[]report.Deployment{{Seq: 3, Revision: 1, Status: finished}, {Seq: 6, Revision: 2, Status: superseded}, {Seq: 9, Revision: 1, Status: finished}}, 9},
-		"rolled back by hand":       {[]report.Deployment{{Seq: 3, Revision: 2, Status: finished}, {Seq: 5, Revision: 1, Status: finished}, {Seq: 6, Kind: record.ByRollback, Revision: 2, Status: superseded}, {Seq: 9, Revision: 1, Status: finished}}, 9},
-		"rolled back, which failed": {[]report.Deployment{{Seq: 3, Revision: 1, Status: finished}, {Seq: 6, Kind: record.ByRollback, Revision: 2, Status: superseded}, {Seq: 9, Kind: record.ByRollback, Automatic: true, Revision: 1, Status: finished}}, 9},
-		"a failed one, again":       {[]report.Deployment{{Seq: 3, Revision: 1, Status: finished}, {Seq: 5, Revision: 2, Status: superseded}, {Seq: 6, Automatic: true, Revision: 1, Status: superseded}, {Seq: 9, Revision: 1, Status: finished}}, 3},
-		"another failed in a bake":  {[]report.Deployment{{Seq: 3, Revision: 1, Status: finished}, {Seq: 6, Revision: 2, Status: superseded, BakeFailed: "died"}, {Seq: 9, Automatic: true, Revision: 1, Status: finished}}, 9},
-		"another failed at first":   {[]report.Deployment{{Seq: 6, Revision: 2, Status: superseded}, {Seq: 9, Revision: 1, Status: finished}}, 9},
-		"after it was all deleted":  {[]report.Deployment{{Seq: 3, Revision: 1, Status: finished}, {Seq: 6, Kind: record.ByDelete, Status: superseded}, {Seq: 9, Revision: 1, Status: finished}}, 9},
-		"another has not ended yet": {[]report.Deployment{{Seq: 3, Revision: 1, Status: finished}, {Seq: 6, Revision: 2, Status: report.DeploymentRunning}}, 6},
+		"none":                      {nil, 0, 0},
+		"the first":                 {[]report.Deployment{{Seq: 3, Revision: 1, Status: report.DeploymentRunning}}, 3, 3},
+		"the same again":            {[]report.Deployment{{Seq: 3, Revision: 1, Status: finished}, {Seq: 9, Revision: 1, Status: finished}}, 3, 3},
+		"after another":             {[]report.Deployment{{Seq: 3, Revision: 1, Status: finished}, {Seq: 6, Revision: 2, Status: finished}, {Seq: 9, Revision: 1, Status: finished}}, 9, 9},
+		"another failed":            {[]report.Deployment{{Seq: 3, Revision: 1, Status: finished}, {Seq: 6, Revision: 2, Status: superseded}, {Seq: 9, Kind: record.ByRollback, Automatic: true, Revision: 1, Status: finished}}, 3, 3},
+		"another failed in a row":   {[]report.Deployment{{Seq: 3, Revision: 1, Status: finished}, {Seq: 5, Revision: 2, Status: superseded}, {Seq: 6, Revision: 3, Status: report.DeploymentStuck}, {Seq: 9, Automatic: true, Revision: 1, Status: finished}}, 3, 3},
+		"another was taken back":    {[]report.Deployment{{Seq: 3, Revision: 1, Status: finished}, {Seq: 6, Revision: 2, Status: superseded}, {Seq: 9, Revision: 1, Status: finished}}, 3, 9},
+		"rolled back by hand":       {[]report.Deployment{{Seq: 3, Revision: 2, Status: finished}, {Seq: 5, Revision: 1, Status: finished}, {Seq: 6, Kind: record.ByRollback, Revision: 2, Status: superseded}, {Seq: 9, Revision: 1, Status: finished}}, 5, 9},
+		"rolled back, which failed": {[]report.Deployment{{Seq: 3, Revision: 1, Status: finished}, {Seq: 6, Kind: record.ByRollback, Revision: 2, Status: superseded}, {Seq: 9, Kind: record.ByRollback, Automatic: true, Revision: 1, Status: finished}}, 3, 9},
+		"a failed one, again":       {[]report.Deployment{{Seq: 3, Revision: 1, Status: finished}, {Seq: 5, Revision: 2, Status: superseded}, {Seq: 6, Automatic: true, Revision: 1, Status: superseded}, {Seq: 9, Revision: 1, Status: finished}}, 3, 3},
+		"another failed in a bake":  {[]report.Deployment{{Seq: 3, Revision: 1, Status: finished}, {Seq: 6, Revision: 2, Status: superseded, BakeFailed: "died"}, {Seq: 9, Automatic: true, Revision: 1, Status: finished}}, 9, 9},
+		"another failed at first":   {[]report.Deployment{{Seq: 6, Revision: 2, Status: superseded}, {Seq: 9, Revision: 1, Status: finished}}, 9, 9},
+		"after it was all deleted":  {[]report.Deployment{{Seq: 3, Revision: 1, Status: finished}, {Seq: 6, Kind: record.ByDelete, Status: superseded}, {Seq: 9, Revision: 1, Status: finished}}, 9, 9},
+		"another has not ended yet": {[]report.Deployment{{Seq: 3, Revision: 1, Status: finished}, {Seq: 6, Revision: 2, Status: report.DeploymentRunning}}, 6, 6},
 	} {
-		assert.Equal(t, c.want, came(c.all, values{known: map[int]string{0: "", 1: "1", 2: "2", 3: "3"}}), "%s: it came with event", name)
+		of := values{known: map[int]string{0: "", 1: "1", 2: "2", 3: "3"}}
+		came, arrived := arrivals(c.all, of)
+		assert.Equal(t, []int64{c.came, c.came}, []int64{came, arrived}, "%s: an older version recorded it", name)
+		for i := range c.all {
+			c.all[i].Version = record.CountsTakenBack
+		}
+		came, arrived = arrivals(c.all, of)
+		assert.Equal(t, []int64{c.came, c.arrived}, []int64{came, arrived}, "%s: it came and arrived with events", name)
 	}
 }
 

@@ -21,7 +21,7 @@ func Cause(e deploylog.Event) string {
 
 // Payload is the data of all events. Fields are only ever added.
 type Payload struct {
-	Version    int                    `json:"version"`
+	Version    int                    `json:"version"` // 1, or of an EnvironmentStarted CountsTakenBack
 	Definition *definition.Definition `json:"definition,omitempty"`
 	Base       int                    `json:"base,omitempty"`
 	Task       int                    `json:"task_of,omitempty"` // the revision that has the same task
@@ -58,9 +58,14 @@ type Payload struct {
 	Restarts   *int                   `json:"restarts,omitempty"` // how often what a task makes had ended by itself and was started again; nil is not known
 }
 
+// CountsTakenBack is the version of an EnvironmentStarted with which a revision arrives anew if somebody took
+// back another one that had not finished: approvals in pipelines end by it. Logs without it keep what was
+// decided by them.
+const CountsTakenBack = 2
+
 // Data is it as it stands in an event.
 func (p Payload) Data() json.RawMessage {
-	p.Version = 1
+	p.Version = max(p.Version, 1)
 	data, err := json.Marshal(p)
 	if err != nil {
 		return nil // what a Definition holds was read from JSON or YAML

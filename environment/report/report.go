@@ -74,6 +74,7 @@ type Deployment struct {
 	Reason        string                   `json:"reason,omitempty"`
 	Step          string                   `json:"step,omitempty"` // what began it: the step of a pipeline
 	Seq           int64                    `json:"event"`
+	Version       int                      `json:"-"` // of that event, see record.CountsTakenBack
 	Started       time.Time                `json:"started"`
 	Since         int64                    `json:"since"`                 // event that gave it the status
 	Ended         time.Time                `json:"ended,omitzero"`        // finished or superseded

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/deployster-go/deployster/deploylog"
+	"github.com/deployster-go/deployster/internal/budget"
 	"github.com/deployster-go/deployster/internal/refusal"
 	"github.com/deployster-go/deployster/pipeline/promotion"
 	"github.com/deployster-go/deployster/pipeline/promotion/definition"
@@ -328,6 +329,51 @@ func TestARevisionThatCameBackToObjectsOrHostsIsDecidedAnew(t *testing.T) {
 					assert.Contains(t, w.explain("c").Message, "is being promoted", "nothing else came there")
 				})
 			}
+		}
+	}
+}
+
+// A host that joins a stage comes with what its image has, and another one leaves: neither takes the revision
+// from the hosts that ran it.
+func TestHostsThatJoinOrLeaveEndNoApproval(t *testing.T) {
+	hosts := func(all ...promotion.HostSighting) []promotion.HostSighting { return all }
+	x, y := host("x", "1"), host("y", "1")
+	for name, c := range map[string]struct {
+		seen [][]promotion.HostSighting
+		anew bool
+	}{
+		"one joins with the revision before":    {[][]promotion.HostSighting{hosts(x, y, host("z", "0")), hosts(x, y, host("z", "1"))}, false},
+		"one joins with nothing":                {[][]promotion.HostSighting{hosts(x, y, host("z", "")), hosts(x, y, host("z", "1"))}, false},
+		"one joins with the revision":           {[][]promotion.HostSighting{hosts(x, y, host("z", "1"))}, false},
+		"one joins, and leaves again":           {[][]promotion.HostSighting{hosts(x, y, host("z", "0")), hosts(x, y)}, false},
+		"one leaves":                            {[][]promotion.HostSighting{hosts(x)}, false},
+		"one leaves, and comes back as it was":  {[][]promotion.HostSighting{hosts(x), hosts(x, y)}, false},
+		"one leaves, and comes back as new":     {[][]promotion.HostSighting{hosts(x), hosts(x, host("y", "0")), hosts(x, y)}, false},
+		"one is replaced":                       {[][]promotion.HostSighting{hosts(x, host("z", "0")), hosts(x, host("z", "1"))}, false},
+		"one that joined is rolled back":        {[][]promotion.HostSighting{hosts(x, y, host("z", "1")), hosts(x, y, host("z", "0")), hosts(x, y, host("z", "1"))}, true},
+		"one joins, and another is rolled back": {[][]promotion.HostSighting{hosts(x, y, host("z", "0")), hosts(x, host("y", "0"), host("z", "1")), hosts(x, y, host("z", "1"))}, true},
+		"one is rolled back, and leaves":        {[][]promotion.HostSighting{hosts(x, host("y", "0")), hosts(x)}, true},
+		"all are replaced":                      {[][]promotion.HostSighting{hosts(host("z", "0")), hosts(host("z", "1"))}, true},
+	} {
+		for _, policy := range policies {
+			t.Run(fmt.Sprintf("%s/%s", name, policy), func(t *testing.T) {
+				w := newWorld(t, 3, definition.Promotion{Policy: policy}, func(d *definition.Definition) {
+					d.Stages[1] = onHosts(t).state.Definition().Stages[1]
+					d.Stages[1].Targets.MaxLeaving = &budget.Budget{Count: 2}
+					d.Stages[2].Manual, d.Stages[2].Approvals = true, 2
+				})
+				w.runs("c", "0")
+				w.runs("a", "1")
+				w.sees(x, y)
+				w.decide()
+				w.command(promotion.Approve{Stage: "c", Revision: "1", By: "ann"})
+				for _, seen := range c.seen {
+					w.sees(seen...)
+					w.decide()
+				}
+				w.again()
+				assert.Contains(t, w.explain("c").Message, map[bool]string{false: "approved by ann, 1 more of 2", true: "approval missing: 2"}[c.anew])
+			})
 		}
 	}
 }

@@ -32,8 +32,16 @@ type Observation struct {
 
 	Since time.Time // that it runs it as a whole
 	Ahead time.Time // when Since was first seen to be in the future: the clock was set back
-	Came  int64     // event of the first of the deployments in a row that have the revision
 	Event int64     // the newest of the environment that is considered
+
+	// Came is the event with which it came to run the revision: of the first of the deployments in a row
+	// that have it. Promotions and runs are of that.
+	Came int64
+
+	// Arrived is the same, or the last with which all of it ran the revision again after a part had run
+	// another one, or somebody had taken it back; 0 is never. Approvals, rejections and verifications
+	// are of that.
+	Arrived int64
 
 	Unknown time.Time // since when it is unknown, where that was recorded
 
@@ -74,6 +82,9 @@ type Rollback struct {
 
 // Observed is what was observed, by environment. One that is missing is unknown.
 type Observed map[string]Observation
+
+// arrived is the event with which all of it came to run the revision the last time.
+func (o Observation) arrived() int64 { return max(o.Came, o.Arrived) }
 
 func (o Observed) of(environment string) Observation {
 	seen, ok := o[environment]

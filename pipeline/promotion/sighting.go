@@ -19,11 +19,16 @@ import (
 
 // Sighting is what the hosts of a stage, or its objects, were seen to run.
 type Sighting struct {
-	Hosts []HostSighting `json:"hosts"`
-	Asked []string       `json:"asked,omitempty"` // revisions that they were asked about; empty is whatever they run
-	Value any            `json:"value,omitempty"` // the revision that all run, as its variable has it
-	Why   string         `json:"error,omitempty"` // nothing is known of them: why
+	Hosts   []HostSighting `json:"hosts"`
+	Asked   []string       `json:"asked,omitempty"`   // revisions that they were asked about; empty is whatever they run
+	Value   any            `json:"value,omitempty"`   // the revision that all run, as its variable has it
+	Why     string         `json:"error,omitempty"`   // nothing is known of them: why
+	Version int            `json:"version,omitempty"` // of what is recorded, see seesArrivals
 }
+
+// seesArrivals is the version from which on a sighting says which revisions are only declared, and a part
+// of a stage that runs another revision ends approvals. Older logs keep what was decided by them.
+const seesArrivals = 1
 
 // HostSighting is what one host, or one object, was seen to run.
 type HostSighting struct {
@@ -32,7 +37,7 @@ type HostSighting struct {
 	Unhealthy bool    `json:"unhealthy,omitempty"` // an object has the revision, and is not well
 	Changing  bool    `json:"changing,omitempty"`  // all that keeps an object from being well is that its controller has yet to look, or scales it
 	Suspended bool    `json:"suspended,omitempty"` // the controller of an object leaves it as it is
-	Declared  bool    `json:"-"`                   // a suspended object is to run the revision once somebody resumes it
+	Declared  bool    `json:"declared,omitempty"`  // of a suspended object: it is to run the revision once somebody resumes it, or keeps another one until then
 	Fewer     *string `json:"-"`                   // why a suspended workload is not well as what it ran before, "" if it is; nil of what is no workload
 	Unknown   bool    `json:"unknown,omitempty"`   // it was not seen, or could be either of two revisions
 	Why       string  `json:"error,omitempty"`     // it runs no revision, or is unhealthy or unknown
@@ -46,7 +51,8 @@ type sighted struct {
 	whole   string    // revision that all of them ran, the last time that they ran one
 	value   any       // that
 	came    int64     // event with which they came to run it
-	left    bool      // one of them has run another one since then
+	arrived int64     // the same, or the last with which all ran it again after one of them had run another one
+	strayed bool      // one of them has run another one since then
 	former  Candidate // what all of them ran before that
 	since   time.Time // that they have run it without a break
 	broken  bool      // there was a break since then
@@ -84,7 +90,7 @@ func (s *State) applySighting(stage string, e deploylog.Event, p Payload) {
 		k.members = k.hosts()
 	}
 	now := k.observation()
-	k.left = k.left || slices.ContainsFunc(k.Hosts, func(h HostSighting) bool { return !h.Unknown && h.Revision != "" && h.Revision != k.whole })
+	k.strayed = k.strayed || k.Version >= seesArrivals && slices.ContainsFunc(k.Hosts, k.strays)
 	switch {
 	case now.Health != Unknown:
 		k.unknown = time.Time{}
@@ -100,12 +106,18 @@ func (s *State) applySighting(stage string, e deploylog.Event, p Payload) {
 	}
 	if k.whole != now.Revision {
 		k.former = Candidate{k.whole, k.value}
-		k.whole, k.left = now.Revision, true
+		k.whole, k.came, k.strayed = now.Revision, e.Seq, true
 	}
-	if k.left { // what was approved, rejected and verified is of another time
-		k.came, k.left = e.Seq, false
+	if k.strayed { // what was approved, rejected and verified is of another time
+		k.arrived, k.strayed = e.Seq, false
 	}
 	k.joined, k.value, k.broken = k.members, integral(k.Value), false
+}
+
+// strays reports whether a host that ran the revision with all others runs another one. A host that has
+// joined since brings what its image has.
+func (k *sighted) strays(h HostSighting) bool {
+	return !h.Unknown && h.Revision != "" && h.Revision != k.whole && slices.Contains(k.joined, h.Host)
 }
 
 // changing reports whether nothing says that the revision which all ran has ceased to be well: what
@@ -136,7 +148,7 @@ func (k *sighted) hosts() []string {
 // observation is what the stage runs by what was seen. One that has no host is unknown, as is
 // one of which a host is.
 func (k *sighted) observation() Observation {
-	o := Observation{Health: Unknown, Revision: k.whole, Value: k.value, Came: k.came, Since: k.since, Event: k.event, Why: k.Why, Unknown: k.unknown, Asked: k.Asked}
+	o := Observation{Health: Unknown, Revision: k.whole, Value: k.value, Came: k.came, Arrived: k.arrived, Since: k.since, Event: k.event, Why: k.Why, Unknown: k.unknown, Asked: k.Asked}
 	var unknown, wrong []string
 	for _, h := range k.Hosts {
 		if h.Suspended {
@@ -214,6 +226,7 @@ func (s *State) Sighted(stage string, seen Sighting) []deploylog.Event {
 		seen.Why = s.definition.Stages[i].Targets.Losing(k.members, next.hosts())
 	}
 	seen = cmp.Or(k, &sighted{}).suspended(seen)
+	seen.Version = seesArrivals
 	if k != nil && sameSighting(k.Sighting, seen) {
 		return nil
 	}
@@ -235,7 +248,8 @@ func (k *sighted) remember() {
 		case h.Unknown && before != nil:
 			all = append(all, *before)
 		case !h.Unknown && h.Revision != "":
-			all = append(all, known{h, !h.Unhealthy || before != nil && before.proven && before.Revision == h.Revision})
+			proves := !h.Unhealthy && (!h.Suspended || !h.Declared && k.Version >= seesArrivals)
+			all = append(all, known{h, proves || before != nil && before.proven && before.Revision == h.Revision})
 		}
 	}
 	k.known = all
@@ -295,11 +309,18 @@ func (k *known) suspended(now HostSighting) HostSighting {
 
 // sameSighting reports whether a sighting says nothing that the one before it does not. Numbers in
 // reasons, such as for how long something did not answer, make no difference, or each look would
-// be recorded.
+// be recorded. One of another version said less of suspended objects.
 func sameSighting(a, b Sighting) bool {
-	return sameWords(a.Why, b.Why) && coversAll(a.Asked, b.Asked) && slices.EqualFunc(a.Hosts, b.Hosts, func(a, b HostSighting) bool {
-		return a.Host == b.Host && a.Revision == b.Revision && a.Unhealthy == b.Unhealthy && a.Changing == b.Changing && a.Suspended == b.Suspended && a.Unknown == b.Unknown && sameWords(a.Why, b.Why)
+	return sameWords(a.Why, b.Why) && coversAll(a.Asked, b.Asked) && slices.EqualFunc(a.Hosts, b.Hosts, func(one, other HostSighting) bool {
+		return one.same(other) && (!one.Suspended || a.Version == b.Version)
 	})
+}
+
+// same reports whether a host was seen as it was before, but for numbers in the reason.
+func (h HostSighting) same(as HostSighting) bool {
+	words := sameWords(h.Why, as.Why)
+	h.Why, h.Fewer = as.Why, as.Fewer
+	return words && h == as
 }
 
 // coversAll reports whether who was asked about some revisions was asked about others, too.

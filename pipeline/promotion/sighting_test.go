@@ -41,7 +41,12 @@ func (w *world) sees(seen ...promotion.HostSighting) int {
 
 func (w *world) sights(seen promotion.Sighting) int {
 	w.Helper()
-	events := w.state.Sighted("b", seen)
+	return w.sightsOf("b", seen)
+}
+
+func (w *world) sightsOf(stage string, seen promotion.Sighting) int {
+	w.Helper()
+	events := w.state.Sighted(stage, seen)
 	w.record(events...)
 	w.state.AddSightings(w.seen)
 	return len(events)

@@ -50,7 +50,7 @@ type verdict struct {
 	revision string // that is there or is to come
 	value    any
 	came     int64 // see Run
-	arrived  int64 // event with which the stage before came to run the revision: approvals are bound to it
+	arrived  int64 // event with which all of the stage before came to run the revision the last time: approvals are bound to it
 	from     int   // stage
 	name     string
 	cause    string
@@ -94,7 +94,7 @@ func (s *State) verdicts(o Observed, now time.Time) []verdict {
 			all[i] = verdict{stage: i, code: AwaitsStage, name: d.Stages[behind].Name, from: i - 1}
 			continue
 		}
-		v := verdict{stage: i, revision: wanted.revision, value: wanted.value, came: wanted.came, arrived: source.Came, from: i - 1}
+		v := verdict{stage: i, revision: wanted.revision, value: wanted.value, came: wanted.came, arrived: source.arrived(), from: i - 1}
 		all[i] = s.at(v, source, o.of(d.Stages[i].Environment), now)
 		if all[i].code == Ready {
 			all[i] = s.queued(all[i], o, now)
@@ -120,7 +120,7 @@ func (s *State) queued(v verdict, o Observed, now time.Time) verdict {
 		return v
 	}
 	next := &d.Stages[v.stage+1]
-	of := verdict{stage: v.stage + 1, revision: seen.Revision, value: seen.Value, came: seen.Came, arrived: seen.Came, from: v.stage}
+	of := verdict{stage: v.stage + 1, revision: seen.Revision, value: seen.Value, came: seen.Came, arrived: seen.arrived(), from: v.stage}
 	if next.Manual && s.rejects(next.Name, of) != nil {
 		return v
 	}

@@ -33,7 +33,7 @@ type Verification struct {
 
 // of reports whether it is of what an environment runs.
 func (v *Verification) of(environment string, seen Observation) bool {
-	return v != nil && v.Environment == environment && v.Revision == seen.Revision && v.came == seen.Came && v.Deployment == seen.Active.ID
+	return v != nil && v.Environment == environment && v.Revision == seen.Revision && v.came == seen.arrived() && v.Deployment == seen.Active.ID
 }
 
 // verification is how far what a stage runs is verified, nil where that has not begun. wanted
@@ -76,7 +76,7 @@ func (s *State) verify(stage int, seen Observation, now time.Time) (step Step, o
 	switch {
 	case of == nil:
 		of = &Verification{
-			ID: fmt.Sprintf("%s/%s/verify@%d", s.name, d.Name, s.head), Environment: d.Environment, Revision: seen.Revision, Deployment: seen.Active.ID, came: seen.Came,
+			ID: fmt.Sprintf("%s/%s/verify@%d", s.name, d.Name, s.head), Environment: d.Environment, Revision: seen.Revision, Deployment: seen.Active.ID, came: seen.arrived(),
 		}
 	case of.Open:
 		return s.verifyStep(stage, of, of.Attempt), true
