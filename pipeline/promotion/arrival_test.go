@@ -163,6 +163,40 @@ func TestAPartThatRanAnotherRevisionGivesNothingUp(t *testing.T) {
 	}
 }
 
+// A try whose process died goes on by an approval that was given after a part of the stage before had run
+// another revision. It does not by one that was given before.
+func TestATryWhoseProcessDiedGoesOnByAnApprovalOfTheLastArrival(t *testing.T) {
+	for _, policy := range policies {
+		t.Run(string(policy), func(t *testing.T) {
+			w := newWorld(t, 3, definition.Promotion{Policy: policy}, func(d *definition.Definition) {
+				d.Stages[0], d.Stages[1], d.Stages[2].Manual = twoObjects("a"), twoObjects("b"), true
+				d.Stages[0].Strategy, d.Stages[0].Webhook = "", nil
+			})
+			w.runs("c", "0")
+			w.run("a", "1", "1")
+			w.run("b", "1", "1")
+			w.decide()
+			stray := func() {
+				w.run("b", "1", "0")
+				w.decide()
+				w.run("b", "1", "1")
+			}
+			stray()
+			w.command(promotion.Approve{Stage: "c", Revision: "1", By: "ann"})
+			require.Len(t, w.decide(), 1)
+			w.again()
+			steps := w.decide()
+			require.Len(t, steps, 1)
+			assert.True(t, steps[0].Promotes)
+			stray()
+			w.again()
+			w.decide()
+			assert.Contains(t, w.explain("c").Message, "waits for approval")
+			assert.Equal(t, 1, w.tries("c", "1"))
+		})
+	}
+}
+
 // Versions by which only a stage that ran another revision as a whole had it come anew recorded no version
 // of what they saw. What they decided stays: nothing is decided anew when another version reads their log.
 func TestWhatAnOldLogSaysWasDecidedStays(t *testing.T) {

@@ -90,16 +90,20 @@ func (s Step) Key() string { return fmt.Sprintf("%s/%d", s.ID, s.Attempt) }
 // told, for its environment is not observed.
 func (s *State) resumed(p *Promotion, v verdict, o Observed, now time.Time) (step Step, known bool) {
 	step = s.stepOf(p)
-	if v.revision == p.Revision {
-		step.Value = v.value
+	source := o.of(s.definition.Stages[v.stage-1].Environment)
+	from := source
+	if s.definition.Promotion.Policy == definition.Single {
+		from = o.of(s.definition.Stages[0].Environment)
+	}
+	if from.Revision == p.Revision {
+		step.Value = from.Value
 	}
 	seen := o.of(p.Environment)
 	if begun, found := seen.Begun[step.Key()]; found {
 		step.Promotes, step.Events = false, s.Completed(step, begun, nil)
 		return step, true
 	}
-	source := o.of(s.definition.Stages[v.stage-1].Environment)
-	again := s.waits(verdict{stage: v.stage, revision: p.Revision, came: p.came, arrived: s.arrivedFor(p, source), from: v.from}, source, seen, p, false, now)
+	again := s.waits(verdict{stage: v.stage, revision: p.Revision, value: step.Value, came: p.came, arrived: s.arrivedFor(p, source), from: v.from}, source, seen, p, false, now)
 	if again.code == Ready {
 		return step, true
 	}
@@ -110,8 +114,9 @@ func (s *State) resumed(p *Promotion, v verdict, o Observed, now time.Time) (ste
 
 // arrivedFor returns the event with which the stage before came to run the revision of a try.
 func (s *State) arrivedFor(p *Promotion, source Observation) int64 {
-	if s.definition.Promotion.Policy == definition.Single && source.Revision == p.Revision {
-		return max(source.Came, p.came)
+	single := s.definition.Promotion.Policy == definition.Single
+	if source.Revision == p.Revision && (single || source.Came == p.came) {
+		return max(source.arrived(), p.came)
 	}
 	return p.came
 }
