@@ -87,6 +87,9 @@ func (res *resource) locks() []string {
 	}
 	of(res.deposes)
 	of(res.undeclared)
+	if res.undeclared == nil {
+		of(res.past.Made)
+	}
 	if res.took != nil {
 		of(&res.took.Undeclared)
 	}
@@ -125,15 +128,28 @@ func (r *Runner) asSeen(ctx context.Context, res *resource) error {
 		}
 		still, err := r.caller.Owners.Still(ctx, took.Undeclared, &took.By)
 		if err == nil && !still {
-			err = fmt.Errorf("another run changed or took %s of %s while this run was at work: apply again", took.Name, took.By)
-		}
-		return err
-	case res.past.Made == nil:
-		err := r.takeOfKey(ctx, res)
-		if err == nil && res.took != nil {
-			err = fmt.Errorf("%s made it while this run was at work, and no longer declares it: apply again, to take it over", res.took.By)
+			err = fmt.Errorf("another run changed or took %s of %s while this run was at work: %s", took.Name, took.By, res.again())
 		}
 		return err
 	}
-	return nil
+	err := r.takeOfKey(ctx, res)
+	if err == nil && res.took != nil {
+		err = fmt.Errorf("%s made it while this run was at work, and no longer declares it: %s, to take it over", res.took.By, res.again())
+	}
+	if err != nil || res.past.Made == nil {
+		return err
+	}
+	still, err := r.caller.Owners.Still(ctx, *res.past.Made, nil)
+	if err == nil && !still {
+		err = fmt.Errorf("another run changed, took or removed what run %s made while this run was at work: %s", res.past.Made.Run, res.again())
+	}
+	return err
+}
+
+// again is what people do with a resource once more.
+func (res *resource) again() string {
+	if res.ensure == protocol.Absent && !res.begun {
+		return "destroy again"
+	}
+	return "apply again"
 }

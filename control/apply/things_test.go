@@ -169,6 +169,43 @@ func TestTwoRunsDoNotHaveOneThing(t *testing.T) {
 	}
 }
 
+// takes writes a manifest that has from now on what another one has, as that says.
+func (w *world) takes(t *testing.T, file, resource, from, to string) {
+	t.Helper()
+	text := "plugs: {root: {path: one}}\nresources: {" + resource + "}\nmoved: [{from: \"" + from + "\", to: " + to + "}]\n"
+	require.NoError(t, os.WriteFile(filepath.Join(w.dir, file), []byte(text), 0o600))
+}
+
+// A run that makes, removes or replaces what it has looks again, once no other run is at work on that, whether it has
+// it still.
+func TestWhatIsTakenMeanwhileIsNotTakenBack(t *testing.T) {
+	for name, c := range map[string]struct{ first, second, refused string }{
+		"known by its key":    {xp, yp, "b.yaml manages the same thing, as its resource y"},
+		"known by its record": {"x: {type: disk}", "y: {type: disk}", "another run changed, took or removed what run "},
+	} {
+		for what, run := range map[string]func(w *world) error{
+			"makes again": func(w *world) error { return w.run(t, "a.yaml", false, false, 1<<30) },
+		} {
+			t.Run(name+", "+what, func(t *testing.T) {
+				w := newWorld(t)
+				w.apply(t, "a.yaml", c.first, "")
+				if what == "makes again" {
+					clear(w.things)
+				}
+				w.takes(t, "b.yaml", c.second, "a.yaml#x", "y")
+				w.asked = func() { require.NoError(t, w.run(t, "b.yaml", false, false, 1<<30)) }
+				require.ErrorContains(t, run(w), c.refused)
+				require.Len(t, w.things, 1)
+				require.Len(t, w.listed(t), 1)
+				w.write(t, "a.yaml", "")
+				require.NoError(t, w.run(t, "b.yaml", true, false, 1<<30), "it is that one's")
+				require.Empty(t, w.things)
+				require.Empty(t, w.listed(t))
+			})
+		}
+	}
+}
+
 // A resource has one past: it does not take over what another manifest left, if it manages something already.
 func TestAResourceThatManagesSomethingTakesNothingOver(t *testing.T) {
 	w := newWorld(t)
