@@ -136,6 +136,7 @@ func (r *Run) managed(ctx context.Context, history *runs.History, owned *runs.Ow
 // Adopt has things that exist be resources of the manifests. With dry it is only found out what
 // would be adopted, and nothing is recorded.
 func (r *Run) Adopt(ctx context.Context, list []report.Adoption, dry bool) ([]report.Adopted, error) {
+	r.Control.Whole = false // it says what it adopts, and not what else there is
 	begin := r.Begin
 	if dry {
 		begin = func(context.Context) (*runs.Run, error) { return runs.Watch(r.Control) }

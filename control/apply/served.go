@@ -100,6 +100,12 @@ func (r *Runs) Begin(ctx context.Context, request Request) (*Served, error) {
 			run.Spec.Fingerprint, run.Spec.Bound = bound.salt.Fingerprint, of.Bound()
 			run.does(runs.Planned{ID: request.Plan, After: bound.log.Event, Resources: bound.resources})
 		}
+		if bound != nil && run.orphans != nil {
+			run.orphans.Planned = []string{}
+			for _, r := range bound.resources {
+				run.orphans.Planned = append(run.orphans.Planned, r.From+"#"+r.Name)
+			}
+		}
 		return run.Execute(all, runner.ConfirmNo, request.KeepGoing, func(*runner.Runner) error {
 			run.Caller.Observer = one
 			return ctx.Err() // who asks does not know that it begins

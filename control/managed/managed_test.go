@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 
@@ -132,6 +133,9 @@ func TestASentManifestDeclaresWhatItsNewestRunDid(t *testing.T) {
 		"elsewhere without db":           {[]run{{true, "/elsewhere", page}}, nil},
 		"elsewhere with db":              {[]run{{true, "", page}, {true, "/elsewhere", all}}, nil},
 		"by former versions":             {[]run{{false, "", page}, {false, "", page}}, nil},
+		"many of page alone":             {slices.Repeat([]run{{false, "", page}}, 25), nil},
+		"many elsewhere without db":      {slices.Repeat([]run{{true, "/elsewhere", page}}, 25), nil},
+		"none without db, and many":      {append([]run{{true, "", page}}, slices.Repeat([]run{{false, "", page}}, 25)...), []string{"db"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
@@ -324,6 +328,46 @@ func TestAnOrphanOfWhichAnotherHasSomeStays(t *testing.T) {
 }
 
 // Between the question and the removal others go on.
+func TestAnInstanceWhoseKeyIsADateIsDeclared(t *testing.T) {
+	w := newWorld(t)
+	w.write("web.yaml", "resources: {db: {type: file, for_each: [2024-01-01, 1.50]}, page: {type: file, for_each: [a, 7]}}")
+	w.run(of("web.yaml"), makes("db[2024-01-01]", "/db"), makes("db[1.50]", "/e"), makes("page[a]", "/a"), makes("page[7]", "/7"), makes("page[b]", "/b"))
+	assert.Equal(t, []string{"web.yaml page[b] path /b: no"}, w.list(managed.Question{Orphans: true}))
+}
+
+// What was only given another name in a file is not removed as an orphan, whether that was applied or not.
+func TestAnOrphanThatMayBeDeclaredUnderAnotherNameStays(t *testing.T) {
+	for name, tc := range map[string]struct {
+		files map[string]string
+		stays string // "" is that it goes
+	}{
+		"renamed in its manifest":       {map[string]string{"web.yaml": "resources: {data: {type: file, config: {path: /db}}}"}, `web.yaml declares data, which may be the same under another name: say so there, with moved: [{from: "db", to: "data"}], and apply that; --target web.yaml#db removes it all the same`},
+		"by an expression":              {map[string]string{"web.yaml": "resources: {data: {type: file, config: {path: '{{ x }}'}}}"}, `web.yaml declares data`},
+		"moved to another one":          {map[string]string{"web.yaml": "resources: {}", "new.yaml": "resources: {db: {type: file, config: {path: /db}}}"}, `new.yaml declares db, which may be the same under another name: say so there, with moved: [{from: "web.yaml#db", to: "db"}]`},
+		"another path":                  {map[string]string{"web.yaml": "resources: {data: {type: file, config: {path: /other}}}"}, ""},
+		"another type":                  {map[string]string{"web.yaml": "resources: {data: {type: volume, config: {path: /db}}}"}, ""},
+		"what runs made as another one": {map[string]string{"web.yaml": "resources: {page: {type: file, config: {path: '{{ x }}'}}}"}, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			w.write("web.yaml", web)
+			w.run(of("web.yaml"), makes("db", "/db"), makes("page", "/page"))
+			for file, text := range tc.files {
+				w.write(file, text)
+			}
+			_, removed, _ := selected(t, w.orphans("db"))
+			assert.Contains(t, removed, "web.yaml#db", "it is named")
+			_, removed, stays := selected(t, w.orphans())
+			if tc.stays == "" {
+				assert.Contains(t, removed, "web.yaml#db")
+				return
+			}
+			assert.NotContains(t, removed, "web.yaml#db")
+			assert.Contains(t, stays[0], "db: "+tc.stays)
+		})
+	}
+}
+
 func TestAnOrphanIsLookedAtOnceMoreWhenItHasItsTurn(t *testing.T) {
 	for name, tc := range map[string]struct {
 		meanwhile func(*world)

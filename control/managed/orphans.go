@@ -3,6 +3,7 @@ package managed
 import (
 	"context"
 	"fmt"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -23,6 +24,7 @@ type Orphans struct {
 	Engine    string           // of the run, as identities name it
 	EngineID  string           // the id of that engine, if it is on another machine; "" is not known
 	Targets   []string         // only these, as NAME or MANIFEST#NAME, with what depends on them; none is all
+	Planned   []string         // those that a plan showed, as MANIFEST#NAME, and no others; nil is that there was none
 
 	mu      sync.Mutex
 	history *runs.History
@@ -52,6 +54,9 @@ func (o *Orphans) Select(ctx context.Context) (remove []report.Undeclared, stays
 		return nil, nil, err
 	}
 	if things, err = o.targeted(things); err != nil {
+		return nil, nil, err
+	}
+	if things, err = o.planned(things); err != nil {
 		return nil, nil, err
 	}
 	declared := o.declarations().Remembering()
@@ -155,6 +160,9 @@ func (o *Orphans) why(ctx context.Context, declared runs.Declarations, t *Thing)
 	case t.Identity == nil || t.Identity.Key == "":
 		return "", nil
 	}
+	if perhaps, err := o.perhaps(ctx, declared, t); err != nil || perhaps != "" {
+		return perhaps, err
+	}
 	var others []*runs.Thing
 	for _, key := range slices.Concat(t.Identity.Known(), t.Identity.Lost) {
 		some, err := o.history.Others(ctx, runs.Owner{}, key)
@@ -178,6 +186,31 @@ func (o *Orphans) why(ctx context.Context, declared runs.Declarations, t *Thing)
 		}
 	}
 	return "", nil
+}
+
+// perhaps says which resource may be an orphan under another name, although no run found that out; "" is none.
+func (o *Orphans) perhaps(ctx context.Context, declared runs.Declarations, t *Thing) (string, error) {
+	if t.Deposed || o.names(t.Thing) {
+		return "", nil
+	}
+	file, resource, err := declared.Perhaps(t.Thing, func(file, resource string) (bool, error) {
+		made, err := o.history.Named(ctx, resource)
+		return slices.ContainsFunc(made, func(other *runs.Thing) bool {
+			return !other.Claimed && !other.Deposed && other.Identity != nil && other.Identity.Key != t.Identity.Key && IsOf(other, file, o.Question.Here.Workspace)
+		}), err
+	})
+	if file == "" || err != nil {
+		return "", err
+	}
+	if below, err := filepath.Rel(o.Question.Here.Workspace, file); err == nil && filepath.IsLocal(below) {
+		file = below
+	}
+	u, from := undeclared(t.Thing), t.Name
+	if !IsOf(t.Thing, file, o.Question.Here.Workspace) {
+		from = u.Target()
+	}
+	return fmt.Sprintf("%s declares %s, which may be the same under another name: say so there, with moved: [{from: %q, to: %q}], and apply that; --target %s removes it all the same",
+		file, resource, from, resource, u.Target()), nil
 }
 
 // thisMachine is how identities name the engine of the machine on which a run was.
@@ -229,6 +262,27 @@ func (o *Orphans) targeted(things []*Thing) (some []*Thing, err error) {
 		}
 	}
 	return slices.DeleteFunc(slices.Clone(things), func(t *Thing) bool { return !taken[t] }), nil
+}
+
+// planned are those of things that a plan showed. It fails where another one depends on them by now, which would be
+// left without what it needs.
+func (o *Orphans) planned(things []*Thing) (some []*Thing, err error) {
+	if o.Planned == nil {
+		return things, nil
+	}
+	for _, t := range things {
+		if slices.Contains(o.Planned, undeclared(t.Thing).Target()) {
+			some = append(some, t)
+		}
+	}
+	for _, t := range things {
+		for _, on := range some {
+			if !slices.Contains(some, t) && dependsOn(t, on) {
+				return nil, fmt.Errorf("%s became an orphan after the plan, and depends on %s: plan again", undeclared(t.Thing).Target(), undeclared(on.Thing).Target())
+			}
+		}
+	}
+	return some, nil
 }
 
 // dependsOn reports whether a thing depended on another one when it was made.

@@ -17,6 +17,8 @@ import (
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/manifest/address"
 	"github.com/deployster-go/deployster/runner/report"
+	"github.com/deployster-go/deployster/runner/taken"
+	"github.com/deployster-go/deployster/schema"
 )
 
 // Declarations find out what manifests declare now.
@@ -74,7 +76,66 @@ func (d Declarations) Declared(ctx context.Context, t *Thing) (bool, error) {
 		}
 		return d.declaredLast(ctx, t) // variables decide which instances there are
 	}
-	return false, nil
+	if sent, err := d.sent(ctx, t.Run); err != nil || !sent {
+		return false, err
+	}
+	return d.declaredLast(ctx, t) // no file of it was ever here
+}
+
+// sent reports whether the manifests of a run were sent to where it was.
+func (d Declarations) sent(ctx context.Context, run string) (is bool, err error) {
+	for e, err := range d.Log.Read(ctx, deploylog.Filter{Deployment: run, Name: string(report.RunStarted)}) {
+		if err != nil {
+			return false, fmt.Errorf("reading of which manifest run %s was: %w", run, err)
+		}
+		is = DataOf(e).Carries != nil
+	}
+	return is, nil
+}
+
+// Perhaps returns a resource that may be the thing under another name, with its file: one of its type whose
+// configuration, as far as it is written out, identifies the same. is says whether runs made something else as the resource.
+func (d Declarations) Perhaps(t *Thing, is func(file, resource string) (bool, error)) (file, resource string, err error) {
+	files, here := d.files(t.Owner())
+	if !here || t.Identity == nil {
+		return "", "", nil
+	}
+	var all []string
+	for _, own := range files {
+		all = append(all, d.besides(filepath.Dir(own))...)
+	}
+	slices.Sort(all)
+	for _, file := range slices.Compact(all) {
+		for name, said := range d.open(file).Resources {
+			if name == t.Name && slices.Contains(files, file) || !mayBe(said, t) {
+				continue
+			}
+			if other, err := is(file, name); err != nil || !other {
+				return file, name, err
+			}
+		}
+	}
+	return "", "", nil
+}
+
+// mayBe reports whether a declaration, as it is written, may be of a thing.
+func mayBe(said any, t *Thing) bool {
+	of, _ := said.(map[string]any)
+	if taken.Image(typeOf(said)) != taken.Image(t.Type) {
+		return false
+	}
+	config, _ := of["config"].(map[string]any)
+	named := false // something of it identifies the thing
+	for name, part := range t.Identity.Parts {
+		value := schema.Within(config, strings.Split(name, "."))
+		text, literal := value.(string)
+		template := literal && (strings.Contains(text, "{{") || strings.Contains(text, "{%"))
+		if value != nil && !template && !strings.HasPrefix(part, "hmac:") && fmt.Sprint(value) != part {
+			return false
+		}
+		named = named || value != nil
+	}
+	return named
 }
 
 // expands reports whether a declaration, as it is written, may come to an instance, and whether that says all.
@@ -91,7 +152,12 @@ func expands(said any, resource string) (may, all bool) {
 		return false, true
 	case []any:
 		for _, member := range each {
-			keys = append(keys, fmt.Sprint(member))
+			switch member.(type) {
+			case string, int, bool:
+				keys = append(keys, fmt.Sprint(member))
+			default: // a date, a number with a point: its text is not known here
+				return true, false
+			}
 		}
 	case map[string]any:
 		keys = slices.Collect(maps.Keys(each))
@@ -253,6 +319,7 @@ func (d Declarations) lastExpanded(ctx context.Context, late string, owner Owner
 		}
 		newest = append(newest, e)
 	}
+	all := map[string]string{}
 	for _, e := range slices.Backward(newest) {
 		if e.Revision == "" { // by what removes it
 			continue
@@ -261,10 +328,9 @@ func (d Declarations) lastExpanded(ctx context.Context, late string, owner Owner
 		if err != nil {
 			return nil, err
 		}
-		if has := DataOf(e).Resources; whole && has != nil {
-			return has, nil
-		} else if whole { // it had none
-			return map[string]string{}, nil
+		maps.Copy(all, DataOf(e).Resources) // a run of some targets may have added some
+		if whole {
+			return all, nil
 		}
 	}
 	return nil, nil
@@ -282,32 +348,41 @@ func (d Declarations) wholeRun(ctx context.Context, run string, owner Owner) (wh
 	return whole, nil
 }
 
-// lastDeclared are the resources that the newest runs of a manifest declared; nil is that none is known. Runs of the
-// same files elsewhere count, too: they may be of the same manifest.
-func (d Declarations) lastDeclared(ctx context.Context, target deploylog.Target, owner Owner) (last map[string]bool, err error) {
-	var newest []Data
-	for e, err := range d.Log.Read(ctx, deploylog.Filter{Target: target, Name: target.Started(), Last: newestRuns}) {
-		if err != nil {
-			return nil, fmt.Errorf("reading what the newest runs of %s declared: %w", owner, err)
+// lastDeclared are the resources that the newest run of all of a manifest declared, and runs since; nil is that none is
+// known. Runs of the same files elsewhere count, too: they may be of the same manifest.
+func (d Declarations) lastDeclared(ctx context.Context, target deploylog.Target, owner Owner) (map[string]bool, error) {
+	last := map[string]bool{}
+	f := deploylog.Filter{Target: target, Name: target.Started(), Last: newestRuns}
+	for range mostRuns / newestRuns {
+		var newest []deploylog.Event
+		for e, err := range d.Log.Read(ctx, f) {
+			if err != nil {
+				return nil, fmt.Errorf("reading what the newest runs of %s declared: %w", owner, err)
+			}
+			newest = append(newest, e)
 		}
-		newest = append(newest, DataOf(e))
-	}
-	for _, run := range slices.Backward(newest) {
-		if last == nil {
-			last = map[string]bool{}
+		for _, e := range slices.Backward(newest) {
+			run := DataOf(e)
+			for name := range run.Resources {
+				last[name] = true
+			}
+			if run.Whole && run.Of != nil && run.Of.same(owner) {
+				return last, nil
+			}
 		}
-		for name := range run.Resources {
-			last[name] = true
-		}
-		if run.Whole && run.Of != nil && run.Of.same(owner) {
+		if len(newest) < newestRuns || newest[0].Seq == 1 {
 			break
 		}
+		f.Until = newest[0].Seq - 1
 	}
-	return last, nil
+	return nil, nil
 }
 
-// newestRuns is how many runs of a manifest are looked at where none says that it was of all of it.
-const newestRuns = 10
+// The bounds of how many runs of a manifest are looked at, at once and in all, until one was of all of it.
+const (
+	newestRuns = 10
+	mostRuns   = 500
+)
 
 // Renamed returns the files that a manifest may be called now whose files are gone, as they declare a thing of it:
 // those that are beside it and declare something of the same name and type. sure says that the first one is, as

@@ -136,37 +136,43 @@ func (l *Log) check(ctx context.Context) {
 	}
 }
 
-// checkPart goes over the next part of the log and remembers how far it came,
-// or the damage that it found. A closed log ends it after its first page.
-func (l *Log) checkPart(ctx context.Context) (err error) {
+// checkPart goes over the next part of the log. A closed log ends it after its first page.
+func (l *Log) checkPart(ctx context.Context) error {
+	for range checkPerPart {
+		began := time.Now()
+		more, err := l.checkNext(ctx)
+		if err != nil || !more || l.closes(checkRest*time.Since(began)) {
+			return err
+		}
+	}
+	return nil
+}
+
+// checkNext goes over the next page of the log and remembers how far it came, or the damage that it found. more says that
+// there are others before it begins again.
+func (l *Log) checkNext(ctx context.Context) (more bool, err error) {
 	f, err := openCheck(l.path)
 	if errors.Is(err, deploylog.ErrLocked) {
-		return nil // another process is at it
+		return false, nil // another process is at it
 	}
 	if isForbidden(err) {
-		return nil // it is for those who may write here
+		return false, nil // it is for those who may write here
 	}
 	if err != nil {
-		return err
+		return false, err
 	}
 	defer func() { err = errors.Join(err, f.close()) }()
 	sweep(l.path)
 	s := f.read(l.id)
 	if s.Damage != nil { // another process has found it
 		l.refuse(s.Damage)
-		return nil
+		return false, nil
 	}
-	for range checkPerPart {
-		began := time.Now()
-		s.Checked, err = l.checkPage(ctx, s.Checked)
-		if err != nil || s.Checked == 0 || l.closes(checkRest*time.Since(began)) {
-			break
-		}
-	}
+	s.Checked, err = l.checkPage(ctx, s.Checked)
 	if isDamage(err) {
-		return l.damaged(f, s, err)
+		return false, l.damaged(f, s, err)
 	}
-	return errors.Join(err, f.write(s))
+	return s.Checked > 0, errors.Join(err, f.write(s))
 }
 
 // checkPage goes over the events after one, and returns the last of them, or 0

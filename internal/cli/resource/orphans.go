@@ -124,11 +124,12 @@ func destroyOrphansRemote(ctx context.Context, a *app.App, o applyOptions, remot
 		return err
 	}
 	asked := orphansOf(a, o.lookOptions)
+	asked.KeepGoing = o.keepGoing
 	screen := &output.Screen{}
 	if mode == runner.ConfirmOnce || !a.JSON() {
 		screen = a.OpenScreen("plan")
 	}
-	plan, _, err := planned(ctx, a, remote, asked, screen)
+	plan, id, err := planned(ctx, a, remote, asked, screen)
 	err = errors.Join(err, screen.Close())
 	switch {
 	case err != nil && plan != nil:
@@ -139,11 +140,7 @@ func destroyOrphansRemote(ctx context.Context, a *app.App, o applyOptions, remot
 	if err != nil {
 		return err
 	}
-	asked.Targets = nil
-	for _, r := range plan.Resources {
-		asked.Targets = append(asked.Targets, r.From+"#"+r.Name)
-	}
-	asked.KeepGoing = o.keepGoing
+	asked.Plan = id
 	return carryOut(ctx, a, o, "destroy", remote, asked)
 }
 
