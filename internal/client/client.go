@@ -307,19 +307,41 @@ func (c *Client) get(ctx context.Context, path string, query url.Values, into an
 
 // ask asks for something of which the answer is a document.
 func (c *Client) ask(ctx context.Context, r request, into any) error {
+	if r.method != http.MethodGet {
+		return c.askOnce(ctx, r, into)
+	}
+	return c.uncut(ctx, func() error { return c.askOnce(ctx, r, into) })
+}
+
+func (c *Client) askOnce(ctx context.Context, r request, into any) error {
 	answer, err := c.do(ctx, r)
 	if err != nil {
 		return err
 	}
 	defer answer.Body.Close() //nolint:errcheck // it is read only
-	text, err := io.ReadAll(io.LimitReader(answer.Body, maxAnswer))
-	if err == nil && into != nil {
-		err = json.Unmarshal(text, into)
+	text, err := io.ReadAll(io.LimitReader(answer.Body, maxAnswer+1))
+	switch {
+	case errors.Is(err, io.ErrUnexpectedEOF):
+		err = errCut
+	case len(text) > maxAnswer:
+		err = fmt.Errorf("its answer is larger than %d MiB", maxAnswer>>20)
+	case err == nil && into != nil:
+		err = decode(text, into)
 	}
 	if err != nil {
 		return fmt.Errorf("server %s: %s: %w", c.server, r.path, err)
 	}
 	return nil
+}
+
+// decode reads a document of which all has come.
+func decode(text []byte, into any) error {
+	err := json.Unmarshal(text, into)
+	var syntax *json.SyntaxError
+	if errors.As(err, &syntax) && syntax.Offset == int64(len(text)) {
+		return errCut // something between hides it
+	}
+	return err
 }
 
 var _ interface {

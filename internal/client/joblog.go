@@ -61,6 +61,10 @@ func (l *JobLog) ReadAt(into []byte, offset int64) (n int, err error) {
 
 // fetch gets the part that begins somewhere.
 func (l *JobLog) fetch(from int64) error {
+	return l.client.uncut(l.ctx, func() error { return l.fetchOnce(from) })
+}
+
+func (l *JobLog) fetchOnce(from int64) error {
 	ctx, idle, cancel := unlessIdle(l.ctx, l.client.idle)
 	defer cancel()
 	answer, err := l.client.do(ctx, request{method: http.MethodGet, path: fmt.Sprintf("%s&offset=%d&limit=%d", l.path, from, logPart)})
@@ -68,13 +72,16 @@ func (l *JobLog) fetch(from int64) error {
 		return err
 	}
 	defer answer.Body.Close() //nolint:errcheck // it is read only
-	part, err := io.ReadAll(io.LimitReader(idle.progress(answer.Body), logPart))
-	if err != nil {
-		return fmt.Errorf("server %s: reading the log of a job: %w", l.client.server, err)
-	}
 	size, err := strconv.ParseInt(answer.Header.Get("Deployster-Log-Size"), 10, 64)
 	if err != nil {
 		return fmt.Errorf("server %s does not say how long the log is%w", l.client.server, errForeign)
+	}
+	part, err := io.ReadAll(io.LimitReader(idle.progress(answer.Body), logPart))
+	if errors.Is(err, io.ErrUnexpectedEOF) || err == nil && int64(len(part)) < min(logPart, size-from) {
+		err = errCut
+	}
+	if err != nil {
+		return fmt.Errorf("server %s: reading the log of a job: %w", l.client.server, err)
 	}
 	l.size, l.part, l.at = size, part, from
 	return nil

@@ -158,15 +158,6 @@ func (hidden) Error() string { return "" }
 // Unwrap returns what is said already.
 func (h hidden) Unwrap() error { return h.error }
 
-// Read implements deploylog.Log.
-func (l *Log) Read(ctx context.Context, f deploylog.Filter) iter.Seq2[deploylog.Event, error] {
-	return func(yield func(deploylog.Event, error) bool) {
-		if err := l.stream(ctx, queryOf(f), func() {}, func(e deploylog.Event) bool { return yield(e, nil) }); err != nil {
-			yield(deploylog.Event{}, err)
-		}
-	}
-}
-
 // errOther is why a log is not read on: the numbers of events mean something else in another.
 var errOther = errors.New("it has another log than it had")
 
@@ -185,7 +176,7 @@ func (l *Log) Watch(ctx context.Context, f deploylog.Filter) iter.Seq2[deploylog
 			stopped := false
 			query := queryOf(f)
 			query.Set("follow", "true")
-			err := l.stream(ctx, query, func() { begun = true }, func(e deploylog.Event) bool {
+			_, err := l.stream(ctx, query, func(http.Header) { begun = true }, func(e deploylog.Event) bool {
 				f.After, f.Last = e.Seq, 0
 				stopped = !yield(e, nil)
 				return !stopped
@@ -233,9 +224,12 @@ const quiet = 2 * time.Minute
 // maxLine is how long the line of an event may be.
 const maxLine = 4 * deploylog.MaxData
 
-// stream reads events until there are no more, or enough of them.
-// begun is called when the server has begun to answer.
-func (l *Log) stream(ctx context.Context, query url.Values, begun func(), each func(deploylog.Event) bool) error {
+// unmarked is the end of an answer that does not say where it ends.
+const unmarked = -1
+
+// stream reads events until there are no more, or enough of them, and returns the event up to which
+// there are no more, as the server says. begun is called with what the server begins to answer.
+func (l *Log) stream(ctx context.Context, query url.Values, begun func(http.Header), each func(deploylog.Event) bool) (end int64, err error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	defer context.AfterFunc(l.closed, func() { cancel(errClosed) })()
@@ -251,26 +245,26 @@ func (l *Log) stream(ctx context.Context, query url.Values, begun func(), each f
 	if err != nil {
 		var refused *Refusal
 		if errors.As(err, &refused) && refused.log != "" && refused.log != l.id {
-			return failed(errOther)
+			return unmarked, failed(errOther)
 		}
 		if errors.Is(context.Cause(ctx), errClosed) {
 			err = failed(err)
 		}
-		return err
+		return unmarked, err
 	}
 	defer answer.Body.Close() //nolint:errcheck // it is read only
 	if id := answer.Header.Get("Deployster-Log"); id != l.id {
-		return failed(errOther)
+		return unmarked, failed(errOther)
 	}
-	begun()
+	begun(answer.Header)
 	lines := bufio.NewReaderSize(answer.Body, 64<<10)
 	for {
 		line, err := readLine(lines)
 		switch {
 		case errors.Is(err, io.EOF) && len(line) == 0:
-			return nil
+			return unmarked, nil
 		case err != nil:
-			return failed(err)
+			return unmarked, failed(err)
 		}
 		if len(line) <= 1 {
 			alive.Reset(quiet)
@@ -280,19 +274,23 @@ func (l *Log) stream(ctx context.Context, query url.Values, begun func(), each f
 			deploylog.Event
 			Raw     []byte `json:"raw_data"` // where its data is no part of a line
 			Problem string `json:"problem"`
+			End     *int64 `json:"end"`
 		}
 		if err := json.Unmarshal(line, &e); err != nil {
-			return failed(err)
+			return unmarked, failed(err)
 		}
 		if e.Problem != "" {
-			return &Refusal{Detail: e.Problem}
+			return unmarked, &Refusal{Detail: fmt.Sprintf("server %s: %s", l.server, e.Problem)}
+		}
+		if e.End != nil {
+			return *e.End, nil
 		}
 		if e.Raw != nil {
 			e.Data = e.Raw
 		}
 		alive.Stop() // whoever receives it may take long
 		if !each(e.Event) {
-			return nil
+			return unmarked, nil
 		}
 		alive.Reset(quiet)
 	}

@@ -23,6 +23,9 @@ import (
 	"github.com/deployster-go/deployster/internal/scope"
 )
 
+// Until is the header that says up to which event an answer goes.
+const Until = "Deployster-Until"
+
 // eventsInput is deploylog.Filter as a query.
 type eventsInput struct {
 	Conditional
@@ -34,6 +37,7 @@ type eventsInput struct {
 	Since       time.Time `query:"since" doc:"Only events that were created then or later."`
 	Last        int       `query:"last" minimum:"0" maximum:"2147483647" doc:"Only so many of the newest."`
 	Follow      bool      `query:"follow" doc:"Go on with the events that are appended later."`
+	End         bool      `query:"end" doc:"End with a line that has the member end, the number of the event up to which there are no others. An answer without this line was cut off. What is followed has no end."`
 	Accept      string    `header:"Accept" doc:"text/event-stream follows the log as server-sent events."`
 	LastEventID string    `header:"Last-Event-ID" doc:"Of server-sent events: the number of the last one that was received."`
 }
@@ -44,11 +48,15 @@ func (s *Server) registerEvents() {
 		ID: "list-events", Method: http.MethodGet, Path: "/v1/events", Role: identity.Viewer, Kind: anyKind, tags: aboutLog, streams: true,
 		Summary: "The events of the log, in order",
 		Description: "As lines of JSON, or as server-sent events where text/event-stream is asked for. " +
-			"A line that has the member problem says why no more events come. What follows sends an empty line or comment now and then; who takes none of what is sent is disconnected. Somebody who reads some pipelines and environments alone gets the events of these; last counts those of all.",
-		answers: map[string]*huma.Response{"200": {Description: "The events", Content: map[string]*huma.MediaType{
-			"application/x-ndjson": {Schema: event},
-			"text/event-stream":    {Schema: &huma.Schema{Type: huma.TypeString}},
-		}}, "304": unchanged()["304"]},
+			"A line that has the member problem says why no more events come. An answer that is cut off in another way, as where the server ends or a token is revoked, is aborted, and server-sent events end with the event cut; end=true also shows it where something between hides that. What follows sends an empty line or comment now and then; who takes none of what is sent is disconnected. Somebody who reads some pipelines and environments alone gets the events of these; last counts those of all.",
+		answers: map[string]*huma.Response{"200": {
+			Description: "The events",
+			Headers:     map[string]*huma.Param{Until: {Description: "The event up to which it answers. What is followed has none.", Schema: &huma.Schema{Type: huma.TypeInteger}}},
+			Content: map[string]*huma.MediaType{
+				"application/x-ndjson": {Schema: event},
+				"text/event-stream":    {Schema: &huma.Schema{Type: huma.TypeString}},
+			},
+		}, "304": unchanged()["304"]},
 	}, func(ctx context.Context, in *eventsInput) (*huma.StreamResponse, error) {
 		filter, live, err := in.filter()
 		if err != nil {
@@ -65,15 +73,15 @@ func (s *Server) registerEvents() {
 			}
 		}
 		if in.Follow || live {
-			return &huma.StreamResponse{Body: func(ctx huma.Context) { s.stream(ctx, filter, true, live) }}, nil
+			return &huma.StreamResponse{Body: func(ctx huma.Context) { s.stream(ctx, filter, live) }}, nil
 		}
-		return s.past(ctx, in.Conditional, filter)
+		return s.past(ctx, in.Conditional, filter, in.End)
 	})
 }
 
 // past sends the events that there are by now, unless who asks has them: what a filter selects
-// up to an event never changes.
-func (s *Server) past(ctx context.Context, in Conditional, f deploylog.Filter) (*huma.StreamResponse, error) {
+// up to an event never changes. With marked, the last line says that the answer is whole.
+func (s *Server) past(ctx context.Context, in Conditional, f deploylog.Filter, marked bool) (*huma.StreamResponse, error) {
 	head, err := s.head(ctx)
 	if err != nil {
 		return nil, err
@@ -83,8 +91,9 @@ func (s *Server) past(ctx context.Context, in Conditional, f deploylog.Filter) (
 		if f.Until == 0 || f.Until > head {
 			f.Until = head
 		}
-		tag = s.tag(f.Until, "events", fmt.Sprint(f.After), f.Deployment, string(f.Target), f.Name, f.Since.UTC().Format(time.RFC3339Nano), fmt.Sprint(f.Last), scope.Named(ctx))
+		tag = s.tag(f.Until, "events", fmt.Sprint(f.After), f.Deployment, string(f.Target), f.Name, f.Since.UTC().Format(time.RFC3339Nano), fmt.Sprint(f.Last), scope.Named(ctx), fmt.Sprint(marked))
 	}
+	until := min(f.Until, head)
 	return &huma.StreamResponse{Body: func(ctx huma.Context) {
 		if tag != "" {
 			ctx.SetHeader("ETag", tag)
@@ -94,7 +103,15 @@ func (s *Server) past(ctx context.Context, in Conditional, f deploylog.Filter) (
 			ctx.SetStatus(http.StatusNotModified)
 			return
 		}
-		s.stream(ctx, f, false, false)
+		ctx.SetHeader(Until, strconv.FormatInt(until, 10))
+		out := s.writer(ctx, false)
+		err := out.all(s.Log.Read(ctx.Context(), f))
+		if err == nil && marked {
+			err = out.last(map[string]any{"end": until})
+		}
+		if err != nil {
+			s.cutOff(ctx.Context(), out, err)
+		}
 	}}, nil
 }
 
@@ -121,11 +138,9 @@ func (in *eventsInput) filter() (f deploylog.Filter, live bool, err error) {
 	return f, live, nil
 }
 
-// stream writes events until there are no more, or who asked has gone.
-func (s *Server) stream(hc huma.Context, f deploylog.Filter, follow, live bool) {
+// writer writes events to who asks for them, as lines or as server-sent ones.
+func (s *Server) writer(hc huma.Context, live bool) *eventWriter {
 	r, w := humago.Unwrap(hc)
-	ctx, cancel := context.WithCancel(hc.Context())
-	defer cancel()
 	out := &eventWriter{w: w, control: http.NewResponseController(w), stalled: s.Stalled, live: live, asked: time.Now(), who: identity.Of(hc.Context())}
 	out.may = func() bool {
 		who, err := s.Identify(r)
@@ -137,37 +152,49 @@ func (s *Server) stream(hc huma.Context, f deploylog.Filter, follow, live bool) 
 	}
 	w.Header().Set("Content-Type", kind)
 	w.Header().Set("X-Accel-Buffering", "no")
-	if !follow {
-		s.ended(ctx, out, out.all(s.Log.Read(ctx, f)))
-		return
-	}
-	w.WriteHeader(http.StatusOK)
-	if out.flush() != nil {
-		return
-	}
-	var beating sync.WaitGroup
-	defer beating.Wait()
-	defer cancel()
-	beating.Go(func() {
-		out.beat(ctx, s.Heartbeat)
+	return out
+}
+
+// stream writes events, also those that come, until who asked has gone or may read no more, or the
+// server ends: it never ends as an answer does that is whole.
+func (s *Server) stream(hc huma.Context, f deploylog.Filter, live bool) {
+	ctx, cancel := context.WithCancel(hc.Context())
+	out := s.writer(hc, live)
+	out.w.WriteHeader(http.StatusOK)
+	err := out.flush()
+	if err == nil {
+		var beating sync.WaitGroup
+		beating.Go(func() {
+			out.beat(ctx, s.Heartbeat)
+			cancel()
+		})
+		if err = s.follow(ctx, f, out); ctx.Err() != nil { // then the log is not why
+			err = errEnded
+		}
 		cancel()
-	})
-	if err := s.follow(ctx, f, out); ctx.Err() == nil { // otherwise who asked has gone, or the server ends
-		s.ended(ctx, out, err)
+		beating.Wait()
 	}
+	cancel()
+	s.cutOff(hc.Context(), out, err)
 }
 
 // unreadable is why there are no more events, where that is not because of who asked.
 type unreadable struct{ error }
 
-// ended says why a stream has ended that was not to.
-func (s *Server) ended(ctx context.Context, out *eventWriter, err error) {
+// cutOff ends an answer that is not whole: with the reason where the log cannot be read, and
+// otherwise by aborting it, so that nobody takes it for a whole one. Server-sent events, which have no
+// end, end with one that says so: browsers complain of what is aborted.
+func (s *Server) cutOff(ctx context.Context, out *eventWriter, err error) {
 	var why unreadable
-	if errors.As(err, &why) {
-		err = errors.Join(err, out.problem(why.error))
+	if ctx.Err() == nil && errors.As(err, &why) {
+		s.Logger.Error("the log cannot be read on", "error", why.error)
+		if out.problem("the log cannot be read on; the log of the server says why") == nil {
+			return
+		}
 	}
-	if err != nil && ctx.Err() == nil {
-		s.Logger.Debug("a stream of events has ended", "error", err)
+	s.Logger.Debug("events were cut off", "error", err)
+	if !out.live || out.cut() != nil {
+		panic(http.ErrAbortHandler)
 	}
 }
 
@@ -222,8 +249,8 @@ type eventWriter struct {
 	buffer bytes.Buffer
 }
 
-// errEnded is why a stream ends whose reader may read no more.
-var errEnded = errors.New("who follows may read no more")
+// errEnded is why a stream ends whose reader has gone or may read no more.
+var errEnded = errors.New("who follows has gone, or may read no more")
 
 // mayFor is for how long it is taken for granted that who may read still may: events are sent
 // to very many at once.
@@ -285,16 +312,37 @@ func (o *eventWriter) event(seq int64, text []byte) error {
 }
 
 // problem writes and sends why there are no more events.
-func (o *eventWriter) problem(why error) error {
+func (o *eventWriter) problem(why string) error {
+	if o.live {
+		o.mu.Lock()
+		o.buffer.WriteString("event: problem\n")
+		o.mu.Unlock()
+	}
+	return o.last(map[string]any{"problem": why})
+}
+
+// cut sends that server-sent events are cut off, in the place of what was not sent yet: whoever may
+// read no more may still know that.
+func (o *eventWriter) cut() error {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.buffer.Reset()
+	_ = o.control.SetWriteDeadline(time.Now().Add(o.stalled)) // a connection that knows no deadlines is one of a test
+	// The line before ends an event of which all but its end was sent.
+	if _, err := o.w.Write([]byte("\nevent: cut\ndata: {}\n\n")); err != nil {
+		return err
+	}
+	return o.control.Flush()
+}
+
+// last writes and sends a document that is no event.
+func (o *eventWriter) last(document map[string]any) error {
 	var text bytes.Buffer
-	if err := encode(&text, map[string]any{"problem": why.Error()}); err != nil {
+	if err := encode(&text, document); err != nil {
 		return err
 	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if o.live {
-		o.buffer.WriteString("event: problem\n")
-	}
 	return errors.Join(o.line(text.Bytes()), o.send())
 }
 

@@ -62,7 +62,8 @@ func (s *Server) registerJobLog() {
 			ctx.SetHeader("Content-Type", "application/octet-stream")
 			ctx.SetHeader(LogSize, strconv.FormatInt(info.Size(), 10))
 			part := io.NewSectionReader(f, min(in.Offset, info.Size()), min(in.Limit, maxLogPart, max(0, info.Size()-in.Offset)))
-			_, _ = io.Copy(s.progressing(ctx), part) // who asked may have gone
+			ctx.SetHeader("Content-Length", strconv.FormatInt(part.Size(), 10)) // so that one that is cut off does not look whole
+			_, _ = io.Copy(s.progressing(ctx), part)                            // who asked may have gone
 		}}, nil
 	})
 }

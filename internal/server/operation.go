@@ -123,7 +123,7 @@ func (s *Server) answer(ctx context.Context, op Operation, err error) error {
 	case err == nil:
 		return nil
 	case errors.As(err, &said):
-		return hidden(ctx, said)
+		return hidden(ctx, s.outward(said))
 	case errors.Is(err, query.ErrNotFound):
 		return hidden(ctx, huma.Error404NotFound(err.Error()))
 	case ctx.Err() != nil:
@@ -137,6 +137,17 @@ func (s *Server) answer(ctx context.Context, op Operation, err error) error {
 		return huma.Error503ServiceUnavailable("nothing can be recorded before the server is started again, as where its disk is full: free what is missing, which the log of the server says, and send it again then")
 	}
 	return huma.Error500InternalServerError("it failed; the log of the server says why")
+}
+
+// outward is an answer without the place of the workspace on the machine of the server.
+func (s *Server) outward(said huma.StatusError) huma.StatusError {
+	model, is := said.(*huma.ErrorModel)
+	if !is || len(s.Workspace) < 2 {
+		return said
+	}
+	out := *model
+	out.Detail = strings.ReplaceAll(out.Detail, strings.TrimSuffix(s.Workspace, "/")+"/", "")
+	return &out
 }
 
 // problem is a document that says why a request was refused.

@@ -366,8 +366,16 @@ func isPath(name string) bool {
 	return fs.ValidPath(name) && name != "." && !strings.ContainsFunc(name, unicode.IsControl)
 }
 
-// showRun writes what is observed of a run, until it has ended, or who asked has gone.
+// showRun writes what is observed of a run, until it has ended, and aborts an answer that ends
+// before: where who asked may read no more, or the server ends.
 func (s *Server) showRun(hc huma.Context, one *apply.Served, after int64) {
+	if !s.observed(hc, one, after) {
+		panic(http.ErrAbortHandler)
+	}
+}
+
+// observed writes what is observed of a run, and reports whether that was all.
+func (s *Server) observed(hc huma.Context, one *apply.Served, after int64) bool {
 	r, w := humago.Unwrap(hc)
 	control := http.NewResponseController(w)
 	out := s.progressing(hc)
@@ -386,22 +394,22 @@ func (s *Server) showRun(hc huma.Context, one *apply.Served, after int64) {
 			_ = json.NewEncoder(out).Encode(proposal.Observed{N: after + 1, End: &proposal.End{ // who asked may have gone
 				Outcome: string(result.Outcome), Error: result.Why, Problems: result.Problems,
 			}})
-			return
+			return true
 		}
 		for _, o := range events {
 			if json.NewEncoder(out).Encode(proposal.Observed{N: o.N, Event: encoding.LineOf(o.Event), Notice: o.Notice}) != nil {
-				return
+				return false
 			}
 			after = o.N
 		}
 		if control.Flush() != nil {
-			return
+			return false
 		}
 		if len(events) > 0 {
 			select {
 			case <-beat.C: // though there is always more
 				if !mayRead() {
-					return
+					return false
 				}
 			default:
 			}
@@ -411,14 +419,14 @@ func (s *Server) showRun(hc huma.Context, one *apply.Served, after int64) {
 		case <-more:
 		case <-hc.Context().Done():
 			if _, _, ended := one.After(after); !ended { // otherwise the server ends, and this run has
-				return
+				return false
 			}
 		case <-beat.C:
 			if !mayRead() {
-				return
+				return false
 			}
 			if _, err := out.Write([]byte("\n")); err != nil {
-				return
+				return false
 			}
 		}
 	}

@@ -1,0 +1,154 @@
+package server_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/deployster-go/deployster/deploylog"
+	"github.com/deployster-go/deployster/deploylog/logtest"
+	"github.com/deployster-go/deployster/internal/must"
+	"github.com/deployster-go/deployster/internal/server"
+)
+
+// wide is an event of which few fit into what is sent at once.
+func wide(n int) deploylog.Event {
+	e := started(n)
+	e.Data = fmt.Appendf(nil, `{"text":%q}`, strings.Repeat("x", 8<<10))
+	return e
+}
+
+// streamed are the ways to read events, and whether one ends by itself.
+var streamed = map[string]bool{
+	"GET /v1/events HTTP/1.1\nHost: deploy\nAuthorization: Bearer viewer\n\n":                                     true,
+	"GET /v1/events?end=true HTTP/1.1\nHost: deploy\nAuthorization: Bearer viewer\n\n":                            true,
+	"GET /v1/events?name=run-started&last=50 HTTP/1.1\nHost: deploy\nAuthorization: Bearer viewer\n\n":            true,
+	"GET /v1/events?follow=true HTTP/1.1\nHost: deploy\nAuthorization: Bearer viewer\n\n":                         false,
+	"GET /v1/events HTTP/1.1\nHost: deploy\nAuthorization: Bearer viewer\nAccept: text/event-stream\n\n":          false,
+	"GET /v1/events?after=30 HTTP/1.1\nHost: deploy\nAuthorization: Bearer viewer\nAccept: text/event-stream\n\n": false,
+}
+
+// A slow reader whose token is revoked in the middle sees that the answer was cut off.
+func TestAnAnswerThatIsCutByTheEndOfATokenDoesNotLookWhole(t *testing.T) {
+	for request := range streamed {
+		var revoked atomic.Bool
+		inPipesOf(t, func(o *server.Options) { o.Identify = until(&revoked) }, func(t *testing.T, log deploylog.Log, p *pipes) {
+			for n := range 100 {
+				require.NoError(t, must.Fail(log.Append(t.Context(), wide(1+n))))
+			}
+			conn := p.dial(request)
+			answer := readAnswer(t, conn)
+			require.NoError(t, must.Fail(io.ReadFull(answer.Body, make([]byte, 20<<10))))
+			revoked.Store(true)
+			<-time.After(2 * time.Second)
+			wantCut(t, conn, answer, request)
+		})
+	}
+}
+
+// wantCut expects that the rest of an answer ends otherwise than a whole one does.
+func wantCut(t *testing.T, conn net.Conn, answer *http.Response, request string) {
+	t.Helper()
+	_ = conn.SetReadDeadline(time.Now().Add(time.Minute))
+	rest, err := io.ReadAll(answer.Body)
+	if answer.Header.Get("Content-Type") == "text/event-stream" {
+		assert.True(t, err == nil && strings.HasSuffix(string(rest), "\n\nevent: cut\ndata: {}\n\n"), "%s ends with %v, %.100q", request, err, rest[max(0, len(rest)-100):])
+	} else {
+		assert.ErrorIs(t, err, io.ErrUnexpectedEOF, "%s: it looks whole after %d bytes more", request, len(rest))
+	}
+	assert.NotContains(t, string(rest), `{"end":`, request)
+	assert.NotContains(t, string(rest), `"problem"`, request)
+	_ = conn.Close()
+}
+
+// A server that ends while it answers cuts off what is not whole.
+func TestAnAnswerThatIsCutByTheEndOfAServerDoesNotLookWhole(t *testing.T) {
+	for request := range streamed {
+		var end context.CancelFunc
+		ending := func(h http.Handler) http.Handler {
+			return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				var ctx context.Context
+				ctx, end = context.WithCancel(r.Context())
+				h.ServeHTTP(w, r.WithContext(ctx))
+			})
+		}
+		inPipesAround(t, func(*server.Options) {}, ending, func(t *testing.T, log deploylog.Log, p *pipes) {
+			for n := range 100 {
+				require.NoError(t, must.Fail(log.Append(t.Context(), wide(1+n))))
+			}
+			conn := p.dial(request)
+			answer := readAnswer(t, conn)
+			require.NoError(t, must.Fail(io.ReadFull(answer.Body, make([]byte, 20<<10))))
+			end()
+			wantCut(t, conn, answer, request)
+		})
+	}
+}
+
+// An answer that is whole ends with a mark, for who asks for one: what is before a server may hide
+// from clients that it was cut off.
+func TestAWholeAnswerEndsWithAMark(t *testing.T) {
+	_, url := newServer(t, logOf(t, 5))
+	for query, want := range map[string]string{
+		"":                       "5",
+		"&until=3":               "3",
+		"&until=9":               "5",
+		"&after=5":               "5",
+		"&last=2":                "5",
+		"&target=run/other.yaml": "5",
+		"&deployment=d1&since=2200-01-01T00:00:00Z": "5",
+	} {
+		status, header, body := ask(t, "GET", url+"/v1/events?end=true"+query, "viewer", "")
+		assert.Equal(t, 200, status, query)
+		assert.Equal(t, want, header.Get(server.Until), query)
+		assert.True(t, strings.HasSuffix("\n"+body, "\n{\"end\":"+want+"}\n"), "%s: %s", query, body)
+		_, plain, unmarked := ask(t, "GET", url+"/v1/events?end=false"+query, "viewer", "")
+		assert.Equal(t, strings.TrimSuffix(body, "{\"end\":"+want+"}\n"), unmarked, query)
+		assert.NotEqual(t, plain.Get("ETag"), header.Get("ETag"), "they are not the same answer")
+	}
+	_, empty := newServer(t, logtest.NewMemory().Open())
+	_, header, body := ask(t, "GET", empty+"/v1/events?end=true", "viewer", "")
+	assert.Equal(t, "0 {\"end\":0}\n", header.Get(server.Until)+" "+body)
+}
+
+// A log that cannot be read on is told, without what only the server's own log is to say.
+func TestALogThatCannotBeReadOnIsTold(t *testing.T) {
+	_, url := newServer(t, unreadable{logOf(t, 1)})
+	for _, more := range []string{"", "&end=true"} {
+		status, _, body := ask(t, "GET", url+"/v1/events?name=run-started"+more, "viewer", "")
+		assert.Equal(t, 200, status)
+		assert.Contains(t, body, `{"problem":"`)
+		assert.Contains(t, body, "the log of the server says why")
+		assert.NotContains(t, body, "/srv/deploy")
+		assert.NotContains(t, body, `"end"`)
+	}
+}
+
+// An error says where something is in the workspace, and not where that is.
+func TestAnErrorDoesNotSayWhereTheServerIs(t *testing.T) {
+	damaged := errors.New("/srv/deploy/.deployster/deployments.db: event 3 is not what was appended")
+	_, url := newServer(t, unverified{logOf(t, 1), damaged}, func(o *server.Options) { o.Workspace = "/srv/deploy" })
+	_, _, body := ask(t, "GET", url+"/v1/log/verify", "viewer", "")
+	assert.Contains(t, body, `".deployster/deployments.db: event 3 is not what was appended"`)
+	assert.NotContains(t, body, "/srv/deploy")
+}
+
+// unverified is a log that is damaged.
+type unverified struct {
+	deploylog.Log
+	why error
+}
+
+func (l unverified) Verify(context.Context, ...deploylog.Head) (deploylog.Verification, error) {
+	return deploylog.Verification{}, l.why
+}
