@@ -4,6 +4,9 @@ package resource
 
 import (
 	"context"
+	"errors"
+	"io/fs"
+	"os"
 
 	"github.com/spf13/cobra"
 
@@ -12,6 +15,7 @@ import (
 	"github.com/deployster-go/deployster/internal/cli/prompt"
 	"github.com/deployster-go/deployster/internal/cli/session"
 	"github.com/deployster-go/deployster/internal/client"
+	"github.com/deployster-go/deployster/manifest"
 )
 
 // applyOptions are those of commands that change resources.
@@ -194,6 +198,11 @@ func (o *applyOptions) server(a *app.App) (*client.Client, error) {
 // change applies manifests or destroys their resources, after questions as --confirm
 // says.
 func change(ctx context.Context, a *app.App, o applyOptions, command string) error {
+	for _, file := range o.files {
+		if _, err := os.Stat(file); errors.Is(err, fs.ErrNotExist) { // said before anybody is asked
+			return &manifest.Error{Problems: []manifest.Problem{{Position: manifest.Position{File: file}, Message: "there is no such file"}}}
+		}
+	}
 	mode, err := prompt.ConfirmMode(a, o.confirm)
 	if err != nil {
 		return err

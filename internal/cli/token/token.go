@@ -56,7 +56,8 @@ approves and rejects, and an admin may do all. With --pipeline and --environment
 is for these alone: a viewer reads these and nothing else. An operator, approver or admin
 of some reads everything all the same.
 
-What is done with the token is recorded as done by "token NAME".`,
+What is done with the token is recorded as done by "token NAME". Commands with --server
+read it from DEPLOYSTER_TOKEN, or from the file that DEPLOYSTER_TOKEN_FILE names.`,
 		Example: "  deployster token create ci --role operator --pipeline gateway\n  deployster token create dashboard --role viewer --expires never > dashboard.token\n  deployster token create team --role viewer --pipeline gateway --environment shop/prod > team.token",
 		Args:    arguments.Named("a token"),
 		RunE: func(c *cobra.Command, args []string) error {
