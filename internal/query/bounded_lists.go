@@ -109,10 +109,11 @@ func BoundChanges(b *Bounded, field string, all []Alike[effect.Change]) []Alike[
 }
 
 // BoundRemovals are the first of some removals, for a field of a document, each with the first of its resources.
-func BoundRemovals(b *Bounded, field string, all []Removal) []Removal {
-	same := func(Removal) int { return 0 }
-	all = slices.Clone(all)
-	bound(b, field, &all, mostReasons, same)
+func BoundRemovals(b *Bounded, field string, found Removals) []Removal {
+	all := append([]Removal{}, found.All...)
+	if found.More > 0 {
+		b.note(field, LeftOut{Entries: found.More})
+	}
 	for i := range all {
 		of := Bounded{All: b.All}
 		bound(&of, "resources", &all[i].Resources, mostNames, func(string) int { return 0 })

@@ -324,15 +324,15 @@ func TestRemovalsAreBounded(t *testing.T) {
 	for i := range names {
 		names[i] = fmt.Sprint("r", i)
 	}
-	all := make([]Removal, 51)
+	all := make([]Removal, 50)
 	for i := range all {
 		all[i] = Removal{Stage: fmt.Sprint(i), Resources: names}
 	}
 	var b Bounded
-	kept := BoundRemovals(&b, "removals", all)
+	kept := BoundRemovals(&b, "removals", Removals{all, 1})
 	assert.Len(t, kept, 50)
 	assert.Len(t, kept[49].Resources, 100)
 	assert.Equal(t, map[string]LeftOut{"resources": {Entries: 1}}, kept[0].LeftOut)
 	assert.Equal(t, map[string]LeftOut{"removals": {Entries: 1}}, b.LeftOut)
-	assert.Equal(t, all, BoundRemovals(&Bounded{All: true}, "removals", all))
+	assert.Equal(t, all, BoundRemovals(&Bounded{All: true}, "removals", Removals{All: all}))
 }

@@ -11,10 +11,8 @@ import (
 	"github.com/rogpeppe/go-internal/diff"
 	"go.yaml.in/yaml/v3"
 
-	"github.com/deployster-go/deployster/control/reconcile"
 	"github.com/deployster-go/deployster/control/work"
 	"github.com/deployster-go/deployster/deploylog"
-	"github.com/deployster-go/deployster/pipeline"
 	"github.com/deployster-go/deployster/pipeline/record"
 	"github.com/deployster-go/deployster/pipeline/upstream"
 )
@@ -103,7 +101,8 @@ func (p *Pipelines) Differences(ctx context.Context, name, before, after string,
 	}
 	if d.Carried != "" {
 		d.Carried = kept.Masking(d.Before.Carries, d.After.Carries)(d.Carried)
-		d.Undeclared = undeclared(kept, [2]Release{d.Before, d.After}, definitions)
+		// A text that is not kept here leaves only that open: the differences are known.
+		d.Undeclared, _ = newDeclarations(kept).undeclared([2]map[string]string{d.Before.Carries, d.After.Carries}, [2][]hostStage{hostStages(definitions[0]), hostStages(definitions[1])})
 	}
 	return d, err
 }
@@ -116,111 +115,6 @@ func (p *Pipelines) definitionsOf(ctx context.Context, name string, of [2]Releas
 		}
 	}
 	return all, nil
-}
-
-// Removal is that a revision in progress removes resources from the hosts of a stage, since no step declares
-// them any more.
-type Removal struct {
-	Stage      string   `json:"stage"`
-	Revision   string   `json:"revision"`
-	Deployment string   `json:"deployment"`
-	Before     string   `json:"before"` // the revision that the hosts have
-	Resources  []string `json:"resources"`
-
-	LeftOut map[string]LeftOut `json:"left_out,omitempty"` // of the resources, see BoundRemovals
-}
-
-// Removals returns what revisions in progress are going to remove from hosts at or below a target of a
-// pipeline, as their manifests are written. Revisions that carry nothing, or whose texts are not kept here,
-// are left out.
-func (p *Pipelines) Removals(ctx context.Context, t deploylog.Target, kept work.Texts) ([]Removal, error) {
-	all := []Removal{}
-	name, _ := record.NameOf(t)
-	replacements, err := reconcile.Get(p.Fold, name, func(s *pipeline.State) []pipeline.Replacement { return s.Replacements(t) })
-	if err != nil {
-		return nil, err
-	}
-	for _, r := range replacements {
-		var of [2]Release
-		for i, deployment := range []string{r.Before, r.Deployment} {
-			if of[i], err = p.Release(name, deployment); err != nil {
-				return nil, err
-			}
-		}
-		definitions, err := p.definitionsOf(ctx, name, of)
-		if err != nil {
-			return nil, err
-		}
-		if of[0].Carries == nil || of[1].Carries == nil {
-			continue
-		}
-		if names := undeclared(kept, of, definitions); len(names) > 0 {
-			all = append(all, Removal{Stage: r.Stage, Revision: r.Revision, Deployment: r.Deployment, Before: of[0].Revision, Resources: names})
-		}
-	}
-	return all, nil
-}
-
-// undeclared are the resources that steps on hosts no longer declare, of steps that do not keep them.
-// Nothing is known of that if a manifest of the other one cannot be read as it is written.
-func undeclared(kept work.Texts, of [2]Release, definitions [2][]byte) (names []string) {
-	var declared [2]map[string]bool
-	for i, r := range of {
-		declared[i] = map[string]bool{}
-		for _, step := range hostSteps(definitions[i]) {
-			text, err := kept.Load(r.Carries[step.Manifest])
-			var written struct {
-				Resources map[string]yaml.Node `yaml:"resources"`
-				Moved     []struct {
-					From string `yaml:"from"`
-				} `yaml:"moved"`
-			}
-			if err != nil || yaml.Unmarshal(text, &written) != nil {
-				if i == 1 {
-					return nil
-				}
-				continue
-			}
-			for name := range written.Resources {
-				declared[i][name] = declared[i][name] || i == 1 || step.Prune == nil || *step.Prune
-			}
-			for _, move := range written.Moved {
-				if of, _, _ := strings.Cut(move.From, "["); i == 1 {
-					declared[i][of] = true // under another name
-				}
-			}
-		}
-	}
-	for _, name := range slices.Sorted(maps.Keys(declared[0])) {
-		if declared[0][name] && !declared[1][name] {
-			names = append(names, name)
-		}
-	}
-	return names
-}
-
-// hostStep is a step on hosts as a person reads it.
-type hostStep struct {
-	Manifest string `yaml:"manifest"`
-	Prune    *bool  `yaml:"prune"`
-}
-
-// hostSteps are the steps on hosts of a definition.
-func hostSteps(written []byte) (all []hostStep) {
-	var d struct {
-		Stages []struct {
-			Deploy struct {
-				Steps []hostStep `yaml:"steps"`
-			} `yaml:"deploy"`
-		} `yaml:"stages"`
-	}
-	if yaml.Unmarshal(written, &d) != nil {
-		return nil
-	}
-	for _, stage := range d.Stages {
-		all = append(all, stage.Deploy.Steps...)
-	}
-	return all
 }
 
 // takenLines are inputs as lines to be compared.

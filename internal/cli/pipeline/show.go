@@ -254,31 +254,44 @@ func Explain(ctx context.Context, a *app.App, o Options) error {
 		if err != nil {
 			return err
 		}
-		texts, err := a.Texts()
-		if err != nil {
-			return err
-		}
-		removals, err := p.Removals(ctx, o.Target, texts)
-		if err != nil {
-			return err
+		texts, unknown := a.Texts()
+		var removals query.Removals
+		if unknown == nil {
+			removals, unknown = p.Removals(ctx, o.Target, texts, a.All)
 		}
 		alike := query.AlikeReasons(reasons, a.All)
 		bounded := query.Bounded{All: a.All}
 		document := map[string]any{"target": o.Target, "event": p.Head(), "reasons": query.BoundReasons(&bounded, "reasons", alike), "removals": query.BoundRemovals(&bounded, "removals", removals)}
+		if unknown != nil {
+			document["removals_error"] = unknown.Error()
+		}
 		return a.Show(bounded.In(document), func() error {
 			if err := view.PipelineReasons(a.Out, o.Target, alike, a.PlanOptions(a.Out)); err != nil {
 				return err
 			}
-			for _, r := range removals {
-				most := mostNamed
-				if a.All {
-					most = len(r.Resources)
-				}
-				if err := a.Printf("revision %s removes from the hosts of stage %s what no step declares any more: %s\n", view.Clean(r.Revision), view.Clean(r.Stage), view.Clean(phrase.First(r.Resources, most))); err != nil {
-					return err
-				}
-			}
-			return nil
+			return printRemovals(a, removals, unknown)
 		})
 	})
+}
+
+// printRemovals prints what revisions in progress are going to remove, and why that is not known as a whole.
+func printRemovals(a *app.App, removals query.Removals, unknown error) error {
+	for _, r := range removals.All {
+		most := mostNamed
+		if a.All {
+			most = len(r.Resources)
+		}
+		if err := a.Printf("revision %s removes from the hosts of stage %s what no step declares any more: %s\n", view.Clean(r.Revision), view.Clean(r.Stage), view.Clean(phrase.First(r.Resources, most))); err != nil {
+			return err
+		}
+	}
+	if removals.More > 0 {
+		if err := a.Printf("there may be more removals: --all shows them\n"); err != nil {
+			return err
+		}
+	}
+	if unknown != nil {
+		return a.Printf("removals are not known: %s\n", view.Clean(unknown.Error()))
+	}
+	return nil
 }
