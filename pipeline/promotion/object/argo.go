@@ -110,7 +110,7 @@ func (o *Object) argo(live map[string]any) string {
 		return "its sync status is " + orNone(status)
 	}
 	if comparedWithAnother(live) && !comparedSince(live) {
-		return "its controller has not compared it since its last sync ended"
+		return "its controller has not compared it since its last sync ended; to have it compared now: argocd app get NAME --refresh"
 	}
 	if health := texts(live, "status", "health", "status"); health != "Healthy" {
 		return sentence("its health is "+orNone(health), texts(live, "status", "health", "message"))

@@ -190,7 +190,7 @@ func TestAnApplicationOfArgoRunsWhatItIsSyncedTo(t *testing.T) {
 		}
 		return strings.Replace(byHand(status), `{"revision": "3a"}`, `{"revision": "3a", "deployedAt": "2026-11-30T10:00:`+deployed+`Z"}`, 1)
 	}
-	const old = "3a unwell: its syncs are not automated (spec.syncPolicy.automated): its controller has not compared it since its last sync ended"
+	const old = "3a unwell: its syncs are not automated (spec.syncPolicy.automated): its controller has not compared it since its last sync ended; to have it compared now: argocd app get NAME --refresh"
 	read(t, object.Object{Kind: "Application"}, []reading{
 		{"it was compared since", at("07", "05", "04"), "3a suspended"},
 		{"a sync has ended since it was compared", at("04", "05", "05"), old},
