@@ -154,6 +154,9 @@ func (o *Observed) tell(ctx context.Context, s Stage, host string) (seen promoti
 	seen.Host = host
 	var runs, others, unknown []string
 	for i, c := range s.Candidates {
+		if c.Former && len(runs) > 0 {
+			continue
+		}
 		began := o.Now()
 		found, _ := o.ask(ctx, s, host, i+1, c, "")
 		if found.Health == tasks.Unknown && (ctx.Err() != nil || o.Now().Sub(began) >= silence) {

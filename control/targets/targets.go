@@ -86,7 +86,15 @@ func New(o Options) *Observed { return &Observed{o, map[string]*target{}} }
 // Use has a stage observed from now on, or what it is now where it was another one.
 func (o *Observed) Use(s Stage) {
 	s.Candidates = slices.Clone(s.Candidates)
-	slices.SortFunc(s.Candidates, func(a, b promotion.Candidate) int { return strings.Compare(a.Revision, b.Revision) })
+	slices.SortFunc(s.Candidates, func(a, b promotion.Candidate) int {
+		if a.Former != b.Former {
+			if a.Former {
+				return 1
+			}
+			return -1
+		}
+		return strings.Compare(a.Revision, b.Revision)
+	})
 	t := o.byPlace[s.Place]
 	if t != nil && reflect.DeepEqual(t.stage, s) {
 		return

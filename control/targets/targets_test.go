@@ -128,7 +128,8 @@ func (w *world) use(revisions ...string) {
 		Targets: definition.Targets{Manifest: "m", Hosts: "all", CheckEvery: definition.Duration(time.Minute), Revision: w.readFrom},
 	}
 	for _, r := range revisions {
-		s.Candidates = append(s.Candidates, promotion.Candidate{Revision: r})
+		revision, former := strings.CutPrefix(r, "former ")
+		s.Candidates = append(s.Candidates, promotion.Candidate{Revision: revision, Former: former})
 	}
 	w.Use(s)
 }
@@ -170,6 +171,19 @@ func TestHostsRunTheRevisionForWhichAllIsValid(t *testing.T) {
 		w.use("1", "2")
 		w.wants(time.Second, "a: 1. b: 2. c: none, for revision 1: web is not as configured; for revision 2: web is not as configured.")
 		assert.LessOrEqual(t, w.most, 2, "asked at once")
+	})
+}
+
+func TestOnlyAHostThatRunsNoOtherRevisionIsAskedAboutTheFormerOne(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.hosts = []string{"a", "b"}
+		w.runs = map[string][]string{"a": {"2"}, "b": {"1"}}
+		w.use("2", "former 1")
+		w.wants(time.Second, "a: 2. b: 1.")
+		w.set(func() { w.runs["a"], w.runs["b"] = []string{"1", "2"}, []string{"2"} })
+		w.wants(time.Minute, "a: 2. b: 2.")
+		w.set(func() { w.runs["a"] = []string{"1"} })
+		w.wants(time.Minute, "a: 1. b: 2.")
 	})
 }
 

@@ -105,7 +105,7 @@ func (s *State) applySighting(stage string, e deploylog.Event, p Payload) {
 		k.since = e.CreatedAt
 	}
 	if k.whole != now.Revision {
-		k.former = Candidate{k.whole, k.value}
+		k.former = Candidate{Revision: k.whole, Value: k.value}
 		k.whole, k.came, k.strayed = now.Revision, e.Seq, true
 	}
 	if k.strayed { // what was approved, rejected and verified is of another time
@@ -343,7 +343,8 @@ func withoutDigits(text string) string {
 // Candidate is a revision that a host may run.
 type Candidate struct {
 	Revision string
-	Value    any // as its variable has it, where that is known; or else nil
+	Value    any  // as its variable has it, where that is known; or else nil
+	Former   bool // only a host that runs none of the others is asked about it
 }
 
 // Candidates are the revisions that the hosts of a stage may run, which are looked for: the one
@@ -354,7 +355,7 @@ func (s *State) Candidates(stage int, o Observed) (all []Candidate) {
 	add := func(revision string, value any) {
 		known := slices.ContainsFunc(all, func(c Candidate) bool { return c.Revision == revision })
 		if revision != "" && !known && len(all) < most {
-			all = append(all, Candidate{revision, value})
+			all = append(all, Candidate{Revision: revision, Value: value})
 		}
 	}
 	own := o.of(s.definition.Stages[stage].Environment)
@@ -381,7 +382,10 @@ func (s *State) Candidates(stage int, o Observed) (all []Candidate) {
 		}
 	}
 	if k := s.sighted[name]; k != nil {
-		add(k.former.Revision, k.former.Value)
+		before := len(all)
+		if add(k.former.Revision, k.former.Value); len(all) > before {
+			all[before].Former = true
+		}
 	}
 	return all
 }

@@ -173,7 +173,7 @@ func TestAPromotionToHostsEndsByWhatIsSeen(t *testing.T) {
 		t.Errorf("its value is %T", v)
 	}
 	candidates = w.state.Candidates(1, w.seen)
-	if len(candidates) != 2 || candidates[1].Revision != "0" {
+	if len(candidates) != 2 || candidates[1].Revision != "0" || !candidates[1].Former || candidates[0].Former {
 		t.Errorf("it is looked for %+v, and somebody may roll it back", candidates)
 	}
 	w.sees(host("x", ""))
