@@ -18,7 +18,6 @@ import (
 	"github.com/deployster-go/deployster/manifest/address"
 	"github.com/deployster-go/deployster/runner/report"
 	"github.com/deployster-go/deployster/runner/taken"
-	"github.com/deployster-go/deployster/schema"
 )
 
 // Declarations find out what manifests declare now.
@@ -118,6 +117,16 @@ func (d Declarations) Perhaps(t *Thing, is func(file, resource string) (bool, er
 	return "", "", nil
 }
 
+// member is what a configuration has at a path such as metadata.name; nil is nothing.
+func member(config map[string]any, path string) (value any) {
+	value = config
+	for name := range strings.SplitSeq(path, ".") {
+		of, _ := value.(map[string]any)
+		value = of[name]
+	}
+	return value
+}
+
 // mayBe reports whether a declaration, as it is written, may be of a thing.
 func mayBe(said any, t *Thing) bool {
 	of, _ := said.(map[string]any)
@@ -127,7 +136,7 @@ func mayBe(said any, t *Thing) bool {
 	config, _ := of["config"].(map[string]any)
 	named := false // something of it identifies the thing
 	for name, part := range t.Identity.Parts {
-		value := schema.Within(config, strings.Split(name, "."))
+		value := member(config, name)
 		text, literal := value.(string)
 		template := literal && (strings.Contains(text, "{{") || strings.Contains(text, "{%"))
 		if value != nil && !template && !strings.HasPrefix(part, "hmac:") && fmt.Sprint(value) != part {
