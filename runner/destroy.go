@@ -372,6 +372,11 @@ func (d *removal) removeOne(ctx context.Context, res *resource) (report.Status, 
 		return report.Failed, err
 	}
 	defer leave()
+	return d.removeThings(ctx, res)
+}
+
+// removeThings removes one resource, on which no other run works. Those that work on its things may be of other manifests.
+func (d *removal) removeThings(ctx context.Context, res *resource) (report.Status, error) {
 	if res.undeclared != nil && res.of == nil {
 		left, _, err := d.enterThings(ctx, res)
 		if err != nil {
@@ -392,7 +397,7 @@ func (d *removal) removeOne(ctx context.Context, res *resource) (report.Status, 
 	return d.removeEntered(ctx, res)
 }
 
-// removeEntered removes one resource, on which nobody else works.
+// removeEntered removes one resource. The things of what is undeclared are locked.
 func (d *removal) removeEntered(ctx context.Context, res *resource) (report.Status, error) {
 	if res.times != firstGone { // else it is a part of what is done to the resource of its name
 		if err := d.emit(ctx, res.event(report.ResourceStarted)); err != nil {
@@ -413,12 +418,13 @@ func (d *removal) removeEntered(ctx context.Context, res *resource) (report.Stat
 		return report.Failed, err
 	}
 	if instead != nil {
-		return d.removeEntered(ctx, instead)
+		return d.removeThings(ctx, instead)
 	}
-	out, event, err := d.find(ctx, res)
+	out, event, leave, err := d.findEntered(ctx, res, d.find)
 	if err != nil {
 		return report.Failed, err
 	}
+	defer leave()
 	if err := d.emit(ctx, event); err != nil {
 		return report.Failed, err
 	}
@@ -462,6 +468,9 @@ func (d *removal) planOne(ctx context.Context, res *resource, entry *report.Reso
 	if d.absent[res.node()] != Verified && d.missingPlug(res) == nil {
 		d.show(report.Event{Kind: report.ResourceStarted, Time: started, Resource: res.Name})
 		out, found, err := d.find(ctx, res)
+		if err == nil {
+			err = d.mine(ctx, res)
+		}
 		if err != nil {
 			return err
 		}
@@ -502,17 +511,25 @@ func (d *removal) skipReason(res *resource) error {
 // event to record.
 func (d *removal) find(ctx context.Context, res *resource) (protocol.StateOutput, report.Event, error) {
 	res.ensure = protocol.Absent
-	event := res.having(report.ResourceResolved, report.Present)
+	err := d.recall(ctx, res)
+	if err == nil && res.took != nil {
+		err = d.takeOver(ctx, res, res.took)
+	}
+	return d.askAbsent(ctx, res, err)
+}
+
+// askAbsent is find of a resource whose past is known, unless that failed.
+func (d *removal) askAbsent(ctx context.Context, res *resource, failed error) (out protocol.StateOutput, event report.Event, err error) {
+	event = res.having(report.ResourceResolved, report.Present)
 	event.Attempt = res.attempt()
-	if err := d.recall(ctx, res); err != nil {
-		return protocol.StateOutput{}, event, err
+	if failed != nil {
+		return out, event, failed
 	}
-	if res.took != nil {
-		if err := d.takeOver(ctx, res, res.took); err != nil {
-			return protocol.StateOutput{}, event, err
-		}
+	if res.init.MakesNothing {
+		out, err = d.observe(ctx, res)
+	} else {
+		out, err = d.observeAnswered(ctx, res)
 	}
-	out, err := d.observe(ctx, res)
 	if out.Status == protocol.Valid {
 		event.Status = report.Absent
 	}
@@ -520,4 +537,44 @@ func (d *removal) find(ctx context.Context, res *resource) (protocol.StateOutput
 		event.Actions = append(event.Actions, a.Name)
 	}
 	return out, event, err
+}
+
+// findEntered looks for a resource, and has no other run do anything with its things until leave is called. It fails if
+// they are of another manifest. The things of what is undeclared are locked before.
+func (d *removal) findEntered(ctx context.Context, res *resource, find func(context.Context, *resource) (protocol.StateOutput, report.Event, error)) (
+	out protocol.StateOutput, event report.Event, leave func(), err error,
+) {
+	leave = func() {}
+	out, event, err = find(ctx, res)
+	if err != nil || res.undeclared != nil || res.init.MakesNothing {
+		return out, event, leave, err
+	}
+	leave, waited, err := d.enterThings(ctx, res)
+	if err == nil && waited {
+		out, event, err = find(ctx, res)
+	}
+	if err == nil {
+		err = d.mine(ctx, res)
+	}
+	if err != nil {
+		leave()
+	}
+	return out, event, leave, err
+}
+
+// mine refuses to remove a declared resource if another manifest declares one of the things that it is, or made: its type
+// removes all.
+func (d *removal) mine(ctx context.Context, res *resource) error {
+	if d.caller.Owners == nil || res.undeclared != nil || res.init.MakesNothing || res.took != nil {
+		return nil
+	}
+	keys := res.identity.Known()
+	if was := res.past.Made; was != nil {
+		keys = slices.Concat(keys, was.Identity.Known(), was.Identity.Lost)
+	}
+	other, err := d.theirs(ctx, keys)
+	if err == nil && other != nil {
+		err = d.ownedElsewhere(res, other)
+	}
+	return err
 }

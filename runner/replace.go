@@ -106,11 +106,12 @@ func (d *removal) removeForNow(ctx context.Context, res *resource) error {
 	if d.absent[res.Name] != Unproven {
 		return nil
 	}
-	out, event, err := d.find(ctx, res)
-	if err == nil {
-		err = d.emit(ctx, event)
+	out, event, leaveThings, err := d.findEntered(ctx, res, d.findReplaced)
+	if err != nil {
+		return err
 	}
-	if err == nil {
+	defer leaveThings()
+	if err = d.emit(ctx, event); err == nil {
 		err = d.boundRemoval(res, out)
 	}
 	if err != nil || event.Status == report.Absent {
@@ -123,11 +124,24 @@ func (d *removal) removeForNow(ctx context.Context, res *resource) error {
 	return d.verify(ctx, res)
 }
 
+// findReplaced is find of what a resource is that is made again, and not of what it was before it came to be that.
+func (d *removal) findReplaced(ctx context.Context, res *resource) (protocol.StateOutput, report.Event, error) {
+	res.ensure = protocol.Absent
+	err := d.recall(ctx, res)
+	if err == nil {
+		err = d.own(ctx, res)
+	}
+	return d.askAbsent(ctx, res, err)
+}
+
 // planReplacement plans that what there is of a resource is removed. Where there is nothing, it
 // is planned like any other.
 func (r *Runner) planReplacement(ctx context.Context, res *resource, entry *report.ResourcePlan) (planned bool, err error) {
 	d := r.newRemoval()
-	out, event, err := d.find(ctx, res)
+	out, event, err := d.findReplaced(ctx, res)
+	if err == nil {
+		err = d.mine(ctx, res)
+	}
 	res.ensure = protocol.Present
 	if err != nil || event.Status == report.Absent {
 		return false, err
@@ -135,7 +149,7 @@ func (r *Runner) planReplacement(ctx context.Context, res *resource, entry *repo
 	if err := r.fillConfiguration(res, entry); err != nil {
 		return false, err
 	}
-	entry.Status, entry.Replace, entry.Exists = report.Stale, true, true
+	entry.Status, entry.Replace, entry.Exists, entry.Replaces = report.Stale, true, true, res.replaced
 	if err := r.spec.Fingerprint.Removal(entry, out); err != nil {
 		return false, err
 	}

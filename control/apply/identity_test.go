@@ -29,6 +29,7 @@ import (
 	"github.com/deployster-go/deployster/manifest"
 	"github.com/deployster-go/deployster/protocol"
 	"github.com/deployster-go/deployster/runner"
+	"github.com/deployster-go/deployster/runner/report"
 )
 
 // killable is a log of a process that is killed at one of its appends.
@@ -67,6 +68,8 @@ type world struct {
 	at      string            // the address of the engine, where that is on another machine; "" is this one
 	id      string            // of that engine; "" is none
 	silent  error             // why that cannot be found out; nil is that it can
+	plans   bool              // runs are planned before, and plan is what that said
+	plan    *report.Plan
 	runs    int
 	next    int
 }
@@ -369,7 +372,12 @@ func (w *world) runOf(t require.TestingT, left int, prepare func(*work.Config, *
 		on.Info.Remote, on.Info.Address, on.Recovery = true, w.at, elsewhere{w}
 	}
 	r := prepare(c, on)
-	err := r.Execute(context.Background(), runner.ConfirmNo, false, func(*runner.Runner) error { return nil })
+	err := r.Execute(context.Background(), runner.ConfirmNo, false, func(with *runner.Runner) (err error) {
+		if w.plans {
+			w.plan, err = r.Plan(context.Background(), with)
+		}
+		return err
+	})
 	if log.dead {
 		return errKilled
 	}

@@ -6,8 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -15,7 +17,9 @@ import (
 	"github.com/deployster-go/deployster/control/work"
 	"github.com/deployster-go/deployster/engine/enginetest"
 	"github.com/deployster-go/deployster/internal/must"
+	"github.com/deployster-go/deployster/manifest"
 	"github.com/deployster-go/deployster/protocol"
+	"github.com/deployster-go/deployster/runner/report"
 )
 
 // write writes a manifest.
@@ -185,6 +189,8 @@ func TestWhatIsTakenMeanwhileIsNotTakenBack(t *testing.T) {
 	} {
 		for what, run := range map[string]func(w *world) error{
 			"makes again": func(w *world) error { return w.run(t, "a.yaml", false, false, 1<<30) },
+			"removes":     func(w *world) error { return w.run(t, "a.yaml", true, false, 1<<30) },
+			"replaces":    func(w *world) error { return w.replace(t, "a.yaml", "x") },
 		} {
 			t.Run(name+", "+what, func(t *testing.T) {
 				w := newWorld(t)
@@ -203,6 +209,89 @@ func TestWhatIsTakenMeanwhileIsNotTakenBack(t *testing.T) {
 				require.Empty(t, w.listed(t))
 			})
 		}
+	}
+}
+
+// replace removes and makes again resources of a manifest.
+func (w *world) replace(t *testing.T, file string, names ...string) error {
+	t.Helper()
+	return w.runOf(t, 1<<30, func(c *work.Config, on *work.Connection) *Run {
+		text := must.Get(os.ReadFile(filepath.Join(w.dir, file)))(t)
+		in := must.Get(c.Load([]manifest.Source{{Name: filepath.Join(w.dir, file), Data: text}}, work.LoadOptions{Replace: names}))(t)
+		return Prepare(c, in, on, Order{Command: "apply", Files: []string{filepath.Join(w.dir, file)}})
+	})
+}
+
+// Nothing that another manifest declares is removed to be made again, and no plan shows that.
+func TestNothingIsReplacedThatAnotherManifestHas(t *testing.T) {
+	for name, c := range map[string]struct{ before, now, other string }{
+		"never made here":       {"", xp, yp},
+		"it was something else": {xq, xp, yp},
+		"known by the answer":   {"", "x: {type: loose, config: {names: [p]}}", "y: {type: loose, config: {names: [p]}}"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			const refused = "b.yaml manages the same thing, as its resource y"
+			w := newWorld(t)
+			w.apply(t, "a.yaml", c.before, "")
+			w.apply(t, "b.yaml", c.other, "")
+			w.write(t, "a.yaml", c.now)
+			before := maps.Clone(w.things)
+			w.plans = true
+			require.ErrorContains(t, w.replace(t, "a.yaml", "x"), refused)
+			require.Equal(t, report.Failed, w.plan.Resources[0].Status)
+			w.plans = false
+			require.ErrorContains(t, w.replace(t, "a.yaml", "x"), refused)
+			require.Equal(t, before, w.things)
+			require.Empty(t, w.touched)
+			w.write(t, "b.yaml", "")
+			require.NoError(t, w.replace(t, "a.yaml", "x"), "it is that one's now")
+			require.Len(t, w.things, 1)
+			w.apply(t, "b.yaml", "", "")
+			require.Len(t, w.things, 1)
+			w.apply(t, "a.yaml", "", "")
+			require.Empty(t, w.things)
+		})
+	}
+}
+
+// A resource that is replaced, and is another thing by now, is made anew once: what it was goes with that.
+func TestWhatIsAnotherThingIsReplacedOnce(t *testing.T) {
+	w := newWorld(t)
+	w.apply(t, "a.yaml", xp, "")
+	w.write(t, "a.yaml", xq)
+	w.things["thing one/q"], w.plans = true, true
+	require.NoError(t, w.replace(t, "a.yaml", "x"))
+	require.Len(t, w.plan.Resources, 2)
+	require.True(t, w.plan.Resources[0].Replace)
+	require.Equal(t, "path p", strings.Split(w.plan.Resources[1].Replaces, ",")[0])
+	require.Equal(t, []string{"thing one/q", "thing one/p", "thing one/q"}, w.touched)
+	require.Equal(t, map[string]bool{"thing one/q": true}, w.things)
+	require.Equal(t, map[string]int{"thing one/q": 1}, w.listed(t))
+}
+
+// A destroy removes nothing of a resource of which another manifest has some by now.
+func TestNothingIsDestroyedOfWhichAnotherManifestHasSome(t *testing.T) {
+	const pq = "x: {type: loose, config: {names: [p, q]}}"
+	for name, c := range map[string]struct{ first, other string }{
+		"made here before":              {pq, "y: {type: loose, config: {names: [q]}}"},
+		"made here before, with others": {pq, "y: {type: loose, config: {names: [q, r]}}"},
+		"never made here":               {"", "y: {type: loose, config: {names: [q]}}"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			const refused = "b.yaml manages the same thing, as its resource y"
+			w := newWorld(t)
+			w.apply(t, "a.yaml", c.first, "")
+			w.write(t, "a.yaml", "")
+			w.apply(t, "b.yaml", c.other, "")
+			before := maps.Clone(w.things)
+			w.write(t, "a.yaml", pq)
+			require.ErrorContains(t, w.run(t, "a.yaml", false, false, 1<<30), refused)
+			require.ErrorContains(t, w.run(t, "a.yaml", true, false, 1<<30), refused)
+			require.Equal(t, before, w.things)
+			w.apply(t, "b.yaml", "", "")
+			require.NoError(t, w.run(t, "a.yaml", true, false, 1<<30))
+			require.Empty(t, w.things)
+		})
 	}
 }
 
