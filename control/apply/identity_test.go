@@ -65,6 +65,7 @@ type world struct {
 	marks   map[string]string // of disks: the id of the resource that made it
 	touched []string          // by actions of the run
 	asked   func()            // is called when a type was asked for the first time, before it answers; may be nil
+	inited  func()            // is called when a type is asked what it is; may be nil
 	at      string            // the address of the engine, where that is on another machine; "" is this one
 	id      string            // of that engine; "" is none
 	silent  error             // why that cannot be found out; nil is that it can
@@ -102,6 +103,9 @@ func (w *world) disk(_ context.Context, call enginetest.Call) int {
 // answer answers a question about what a configuration, or what is kept, identifies; "" is nothing yet.
 func (w *world) answer(call enginetest.Call, init string, which func(protocol.ActionInput) string) int {
 	if len(call.Args) == 0 {
+		if w.inited != nil {
+			w.inited()
+		}
 		fmt.Fprint(call.Stdout, init)
 		return 0
 	}

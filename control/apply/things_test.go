@@ -212,6 +212,25 @@ func TestWhatIsTakenMeanwhileIsNotTakenBack(t *testing.T) {
 	}
 }
 
+// A destroy removes what a resource was before it came to be another thing, unless another manifest took that meanwhile.
+func TestWhatItWasIsNotDestroyedIfTakenMeanwhile(t *testing.T) {
+	w := newWorld(t)
+	w.apply(t, "a.yaml", xp, "")
+	w.write(t, "a.yaml", xq)
+	w.takes(t, "b.yaml", yp, "a.yaml#x", "y")
+	inits := 0
+	w.inited = func() {
+		if inits++; inits == 2 { // that of what it was: it is known which that is
+			w.inited = nil
+			require.NoError(t, w.run(t, "b.yaml", false, false, 1<<30))
+		}
+	}
+	require.NoError(t, w.run(t, "a.yaml", true, false, 1<<30))
+	require.Nil(t, w.inited)
+	require.Equal(t, map[string]bool{"thing one/p": true}, w.things)
+	require.Equal(t, map[string]int{"thing one/p": 1}, w.listed(t))
+}
+
 // replace removes and makes again resources of a manifest.
 func (w *world) replace(t *testing.T, file string, names ...string) error {
 	t.Helper()
