@@ -335,6 +335,17 @@ func TestAnInstanceWhoseKeyIsADateIsDeclared(t *testing.T) {
 	assert.Equal(t, []string{"web.yaml page[b] path /b: no"}, w.list(managed.Question{Orphans: true}))
 }
 
+// A resource with "when" is declared if the newest run of all of its manifest found it to be.
+func TestAResourceThatIsDeclaredOnACondition(t *testing.T) {
+	w := newWorld(t)
+	w.write("web.yaml", "resources: {db: {type: file, when: '{{ on }}'}, page: {type: file}}")
+	o := runs.Options{Workspace: w.dir, Machine: "m1", Whole: true}
+	w.begin(of("web.yaml"), o, []string{"db", "page"}, makes("db", "/db"), makes("page", "/page"))
+	assert.Empty(t, w.list(managed.Question{Orphans: true}))
+	w.begin(of("web.yaml"), o, []string{"page"})
+	assert.Equal(t, []string{"web.yaml db path /db: no"}, w.list(managed.Question{Orphans: true}))
+}
+
 // What was only given another name in a file is not removed as an orphan, whether that was applied or not.
 func TestAnOrphanThatMayBeDeclaredUnderAnotherNameStays(t *testing.T) {
 	for name, tc := range map[string]struct {

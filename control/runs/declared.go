@@ -70,10 +70,11 @@ func (d Declarations) Declared(ctx context.Context, t *Thing) (bool, error) {
 			continue
 		}
 		said, _ := w.declaration(t.Name)
-		if may, all := expands(said, t.Name); !may || all || address.WithoutKeys(t.Name) == t.Name {
+		may, all := expands(said, t.Name)
+		if whole := address.WithoutKeys(t.Name) == t.Name; !may || all || whole && !conditional(said) {
 			return may, nil
 		}
-		return d.declaredLast(ctx, t) // variables decide which instances there are
+		return d.declaredLast(ctx, t) // variables decide whether it is, and which instances there are
 	}
 	if sent, err := d.sent(ctx, t.Run); err != nil || !sent {
 		return false, err
@@ -147,6 +148,13 @@ func mayBe(said any, t *Thing) bool {
 	return named
 }
 
+// conditional reports whether a declaration, as it is written, is one only if something holds.
+func conditional(said any) bool {
+	of, _ := said.(map[string]any)
+	_, is := of["when"]
+	return is
+}
+
 // expands reports whether a declaration, as it is written, may come to an instance, and whether that says all.
 func expands(said any, resource string) (may, all bool) {
 	first, rest := address.First(resource)
@@ -176,8 +184,7 @@ func expands(said any, resource string) (may, all bool) {
 	if slices.ContainsFunc(keys, func(key string) bool { return strings.Contains(key, "{{") }) {
 		return true, false
 	}
-	_, conditional := of["when"]
-	return slices.Contains(keys, key), rest == "" && !conditional
+	return slices.Contains(keys, key), rest == "" && !conditional(of)
 }
 
 // Gone reports whether it is known that none of the files of a manifest is there any more.
