@@ -74,12 +74,24 @@ func (p *Pipelines) Removals(ctx context.Context, t deploylog.Target, kept work.
 		former, latter := former(stages[of[0].Seq], stages[of[1].Seq], r.Stage), only(stages[of[1].Seq], r.Beside)
 		names, err := known.undeclared([2]map[string]string{of[0].Carries, of[1].Carries}, [2][]hostStage{former, latter})
 		if err != nil {
-			return found, fmt.Errorf("revisions %s and %s: %w", of[0].Revision, of[1].Revision, err)
+			return found, &UnreadError{name, of[0].Revision, of[1].Revision, err}
 		}
 		found.add(Removal{Stage: r.Stage, Revision: r.Revision, Deployment: r.Deployment, Before: of[0].Revision, Resources: names})
 	}
 	return found, nil
 }
+
+// UnreadError says that manifests of two revisions cannot be compared. Its words are the same wherever the texts are kept.
+type UnreadError struct {
+	Pipeline, Before, After string
+	Cause                   error
+}
+
+func (e *UnreadError) Error() string {
+	return fmt.Sprintf("deployster pipeline diff %s %s %s says why", e.Pipeline, e.Before, e.After)
+}
+
+func (e *UnreadError) Unwrap() error { return e.Cause }
 
 // add adds a removal, but for resources that are known to be removed already.
 func (f *Removals) add(r Removal) {

@@ -164,6 +164,9 @@ func TestRemovalsOfTextsThatAreNotKeptAreNotKnown(t *testing.T) {
 	d.release("2", "beta a", "prod other")
 	d.kept = work.TextsIn(objects.In(t.TempDir(), nil))
 	found, err := d.removals(false)
-	assert.ErrorContains(t, err, "revisions 1 and 2: beta.yaml: ")
+	var unread *UnreadError
+	require.ErrorAs(t, err, &unread)
+	assert.ErrorContains(t, unread.Cause, "beta.yaml: ")
+	assert.Equal(t, "deployster pipeline diff p 1 2 says why", err.Error())
 	assert.Empty(t, found.All)
 }

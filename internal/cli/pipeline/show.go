@@ -266,32 +266,44 @@ func Explain(ctx context.Context, a *app.App, o Options) error {
 			document["removals_error"] = unknown.Error()
 		}
 		return a.Show(bounded.In(document), func() error {
-			if err := view.PipelineReasons(a.Out, o.Target, alike, a.PlanOptions(a.Out)); err != nil {
+			lines := removalLines(a, removals, unknown)
+			opts := a.PlanOptions(a.Out)
+			if opts.Height > 0 {
+				opts.Height = max(2, opts.Height-len(lines))
+			}
+			if err := view.PipelineReasons(a.Out, o.Target, alike, opts); err != nil {
 				return err
 			}
-			return printRemovals(a, removals, unknown)
+			for _, line := range lines {
+				if err := a.Printf("%s\n", view.Clean(line)); err != nil {
+					return err
+				}
+			}
+			return nil
 		})
 	})
 }
 
-// printRemovals prints what revisions in progress are going to remove, and why that is not known as a whole.
-func printRemovals(a *app.App, removals query.Removals, unknown error) error {
-	for _, r := range removals.All {
+// mostRemovals is how many removals are shown as text unless all are.
+const mostRemovals = 5
+
+// removalLines are what revisions in progress are going to remove, and why that is not known as a whole.
+func removalLines(a *app.App, removals query.Removals, unknown error) (lines []string) {
+	for i, r := range removals.All {
 		most := mostNamed
 		if a.All {
 			most = len(r.Resources)
+		} else if i == mostRemovals {
+			removals.More++
+			break
 		}
-		if err := a.Printf("revision %s removes from the hosts of stage %s what no step declares any more: %s\n", view.Clean(r.Revision), view.Clean(r.Stage), view.Clean(phrase.First(r.Resources, most))); err != nil {
-			return err
-		}
+		lines = append(lines, fmt.Sprintf("revision %s removes from the hosts of stage %s what no step declares any more: %s", r.Revision, r.Stage, phrase.First(r.Resources, most)))
 	}
 	if removals.More > 0 {
-		if err := a.Printf("there may be more removals: --all shows them\n"); err != nil {
-			return err
-		}
+		lines = append(lines, "there may be more removals: --all shows them")
 	}
 	if unknown != nil {
-		return a.Printf("removals are not known: %s\n", view.Clean(unknown.Error()))
+		lines = append(lines, "removals are not known: "+unknown.Error())
 	}
-	return nil
+	return lines
 }
