@@ -106,8 +106,9 @@ func (d Declarations) Perhaps(t *Thing, is func(file, resource string) (bool, er
 	}
 	slices.Sort(all)
 	for _, file := range slices.Compact(all) {
-		for name, said := range d.open(file).Resources {
-			if name == t.Name && slices.Contains(files, file) || !mayBe(said, t) {
+		resources := d.open(file).Resources
+		for _, name := range slices.Sorted(maps.Keys(resources)) {
+			if name == t.Name && slices.Contains(files, file) || !mayBe(resources[name], t) {
 				continue
 			}
 			if other, err := is(file, name); err != nil || !other {

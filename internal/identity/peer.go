@@ -51,7 +51,7 @@ type Locals struct {
 	None  bool            // nobody is known by an account but those of Roles: a token is needed
 }
 
-// NoRole is what ParseLocal reads for Locals.None.
+// NoRole is the word for Locals.None, in the place of USER=ROLE.
 const NoRole = "none"
 
 // ParseLocal reads USER=ROLE.
