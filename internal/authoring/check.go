@@ -9,6 +9,7 @@ import (
 
 	"github.com/deployster-go/deployster/engine"
 	"github.com/deployster-go/deployster/protocol"
+	"github.com/deployster-go/deployster/runner/invoke"
 	"github.com/deployster-go/deployster/schema"
 )
 
@@ -48,23 +49,23 @@ type Options struct {
 // checker is one conversation with a type.
 type checker struct {
 	Options
-	ids    map[string]string // of images, by reference
-	runs   int
-	init   protocol.InitOutput
-	schema *schema.Schema
-	states *schema.Schema // of init's state_schema; nil is none
-	mounts []engine.Mount
-	one    *resource            // that is made
-	answer said                 // the last init or state
-	state  protocol.StateOutput // the first answer
-	last   protocol.StateOutput // the last one
-	found  map[string]string    // what was in the plugs before it
-	after  map[string]any       // the state after the actions
-	unlike string               // how a state is otherwise than states say; "" is not at all
-	hidden []string             // secrets that answers had, as they may be written
-	aside  []renames            // what the actions wrote aside, each time that they were run
-	served *session             // nil before it was started
-	turn   sync.Mutex           // held by who prepares or judges one of several actions at once
+	ids     map[string]string // of images, by reference
+	runs    int
+	init    protocol.InitOutput
+	schema  *schema.Schema
+	states  *schema.Schema // of init's state_schema; nil is none
+	mounts  []engine.Mount
+	one     *resource            // that is made
+	answer  said                 // the last init or state
+	state   protocol.StateOutput // the first answer
+	last    protocol.StateOutput // the last one
+	found   map[string]string    // what was in the plugs before it
+	after   map[string]any       // the state after the actions
+	unlike  string               // how a state is otherwise than states say; "" is not at all
+	secrets invoke.Secrets       // those known so far
+	aside   []renames            // what the actions wrote aside, each time that they were run
+	served  *session             // nil before it was started
+	turn    sync.Mutex           // held by who prepares or judges one of several actions at once
 }
 
 // resource is one that the check makes.

@@ -2,6 +2,7 @@ package authoring
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"maps"
 	"path/filepath"
@@ -139,4 +140,27 @@ func (c *checker) fixedName() (path, became string) {
 		}
 	}
 	return "", ""
+}
+
+// texts returns all text within v that is long enough to be told from others.
+func texts(v any) []string {
+	const telling = 3
+	var found []string
+	switch t := v.(type) {
+	case string:
+		if len(t) >= telling {
+			found = append(found, t)
+		}
+	case json.Number:
+		found = append(found, texts(t.String())...)
+	case []any:
+		for _, item := range t {
+			found = append(found, texts(item)...)
+		}
+	case map[string]any:
+		for _, item := range t {
+			found = append(found, texts(item)...)
+		}
+	}
+	return found
 }

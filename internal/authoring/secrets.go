@@ -3,8 +3,6 @@ package authoring
 import (
 	"bytes"
 	"encoding/json"
-	"slices"
-	"strings"
 
 	"github.com/deployster-go/deployster/protocol"
 	"github.com/deployster-go/deployster/schema"
@@ -13,17 +11,9 @@ import (
 // mask hides what the schemas mark secret, in configurations and in what the type has
 // answered: test data, but often real.
 func (c *checker) mask(text string) string {
-	forms := slices.Clone(c.hidden)
-	for _, config := range []map[string]any{c.Config, c.Second} {
-		forms = append(forms, c.secretForms(config)...)
-	}
-	// Longer ones first: a secret may be part of another.
-	slices.SortStableFunc(forms, func(a, b string) int { return len(b) - len(a) })
-	pairs := make([]string, 0, 2*len(forms))
-	for _, form := range slices.Compact(forms) {
-		pairs = append(pairs, form, "•••")
-	}
-	return strings.NewReplacer(pairs...).Replace(text)
+	c.conceal(c.Config)
+	c.conceal(c.Second)
+	return c.secrets.Replace(text, "•••")
 }
 
 // hide masks what a container wrote, before anything of it is cut off.
@@ -43,7 +33,7 @@ func (c *checker) learn(answer []byte) {
 		return
 	}
 	for _, state := range []map[string]any{said.State, said.StaleState, said.PlannedState} {
-		c.addHidden(c.secretForms(state))
+		c.conceal(state)
 	}
 	c.learnKept(said.Keep)
 }
@@ -53,60 +43,16 @@ func (c *checker) learn(answer []byte) {
 func (c *checker) learnKept(keep map[string]any) {
 	for _, s := range []*schema.Schema{c.schema, c.states} {
 		if s != nil && s.MarksSecrets() {
-			c.addHidden(asWritten(texts(keep)))
+			c.secrets.Add(keep, [][]string{{}})
 		}
 	}
 }
 
-func (c *checker) addHidden(forms []string) {
-	for _, form := range forms {
-		if !slices.Contains(c.hidden, form) {
-			c.hidden = append(c.hidden, form)
-		}
-	}
-}
-
-// secretForms are the secrets in a configuration or state, as they may be written.
-func (c *checker) secretForms(v map[string]any) (forms []string) {
+// conceal remembers the secrets in a configuration or state.
+func (c *checker) conceal(v map[string]any) {
 	for _, s := range []*schema.Schema{c.schema, c.states} {
-		if s == nil || v == nil {
-			continue
-		}
-		for _, path := range s.Secrets(protocol.ReplaceUnknown(v, nil)) {
-			forms = append(forms, asWritten(texts(schema.Within(v, path)))...)
+		if s != nil && v != nil {
+			c.secrets.Add(v, s.Secrets(protocol.ReplaceUnknown(v, nil)))
 		}
 	}
-	return forms
-}
-
-// asWritten are texts as they may be written in what a type prints.
-func asWritten(secrets []string) (forms []string) {
-	for _, secret := range secrets {
-		encoded, _ := json.Marshal(secret) // text can be encoded
-		forms = append(forms, secret, strings.Join(printable([]byte(secret)), ""), string(encoded[1:len(encoded)-1]))
-	}
-	return forms
-}
-
-// texts returns all text within v that is long enough to be told from others.
-func texts(v any) []string {
-	const telling = 3
-	var found []string
-	switch t := v.(type) {
-	case string:
-		if len(t) >= telling {
-			found = append(found, t)
-		}
-	case json.Number:
-		found = append(found, texts(t.String())...)
-	case []any:
-		for _, item := range t {
-			found = append(found, texts(item)...)
-		}
-	case map[string]any:
-		for _, item := range t {
-			found = append(found, texts(item)...)
-		}
-	}
-	return found
 }

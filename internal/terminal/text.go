@@ -6,8 +6,6 @@ import (
 	"strings"
 	"unicode"
 	"unicode/utf8"
-
-	"github.com/charmbracelet/x/ansi"
 )
 
 // MaxText bounds one piece of foreign text, in bytes: nobody reads more of one
@@ -40,7 +38,7 @@ func Line(s string) string {
 func Scrub(s string) string {
 	s = strings.ToValidUTF8(s, "\uFFFD")
 	s = strings.TrimRight(s, "\r\n")
-	s = ansi.Strip(s)
+	s = withoutSequences(s)
 	if i := strings.LastIndexByte(s, '\r'); i >= 0 {
 		s = s[i+1:]
 	}
@@ -57,6 +55,20 @@ func Scrub(s string) string {
 		}
 		return r
 	}, s)
+}
+
+func withoutSequences(s string) string {
+	var kept strings.Builder
+	from := 0
+	Sequences([]byte(s), false, func(start, end int) {
+		kept.WriteString(s[from:start])
+		from = end
+	})
+	if from == 0 {
+		return s
+	}
+	kept.WriteString(s[from:])
+	return kept.String()
 }
 
 // Lines is Line for text of several lines; empty lines at its end go.

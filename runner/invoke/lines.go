@@ -11,6 +11,7 @@ import (
 const (
 	maxAnswer = protocol.MaxAnswer // bytes of stdout that an init or state answer may have
 	maxLine   = 64 << 10           // bytes after which a line is shown though it has not ended
+	maxHeld   = 1 << 20            // bytes that it may go on for after the beginning of a secret, besides what a secret has
 )
 
 var errTooMuch = fmt.Errorf("more than %d MiB on stdout", maxAnswer>>20)
@@ -29,15 +30,17 @@ func (a *answer) Write(p []byte) (int, error) {
 // lines cuts a stream into lines, hides secrets in them, and hands them on. A
 // line that goes on for longer than maxLine is handed on in parts, which put
 // together are the line with its secrets hidden. What it keeps is bounded by
-// maxLine and the length of the longest secret, whatever is written. What is
+// maxHeld and the length of the longest secret, whatever is written. What is
 // handed on is forgotten before that, so that it is not handed on again when each
 // panics.
 type lines struct {
 	secrets *Secrets
 	each    func(string)
 	pending []byte // the end of a line that has not ended, as it was written
-	shown   int    // bytes of pending that were handed on; a secret that began in them may go on
+	inside  int    // bytes of pending that are of a secret that began before
+	wait    int    // bytes that pending is to have before more of it is handed on, besides maxLine
 	parted  bool   // a part of that line was handed on
+	lost    bool   // the rest of the line is hidden: a secret began in it and did not end
 }
 
 func (l *lines) Write(p []byte) (int, error) {
@@ -47,8 +50,10 @@ func (l *lines) Write(p []byte) (int, error) {
 		if end >= 0 {
 			some = some[:end]
 		}
-		l.pending = append(l.pending, some...)
-		l.part()
+		if !l.lost {
+			l.pending = append(l.pending, some...)
+			l.part()
+		}
 		rest = rest[len(some):]
 		if end >= 0 {
 			l.end()
@@ -61,37 +66,53 @@ func (l *lines) Write(p []byte) (int, error) {
 // part hands on the beginning of a long line, as far as nothing that comes can
 // change what is hidden in it.
 func (l *lines) part() {
-	held := max(l.secrets.held(), utf8.UTFMax)            // the last character may be unfinished
-	if len(l.pending)-l.shown-held < max(maxLine, held) { // so that each byte is looked at, and moved, a few times at most
+	if len(l.pending) < maxLine+max(utf8.UTFMax, l.wait) { // so that each byte is looked at, and moved, a few times at most
 		return
 	}
-	covers, resolved := l.secrets.covers(l.pending)
-	cut := resolved.boundary(len(l.pending) - held)
-	for back := range utf8.UTFMax { // a character is not parted, where the text is UTF-8
-		if at := resolved.boundary(cut - back); at > l.shown && utf8.RuneStart(l.pending[at]) {
-			cut = at
+	most := len(l.pending) - utf8.UTFMax // the last character may be unfinished
+	for back := range utf8.UTFMax {      // a character is not parted, where the text is UTF-8
+		if utf8.RuneStart(l.pending[most-back]) {
+			most -= back
 			break
 		}
 	}
-	if cut <= l.shown {
+	covers, cut := l.secrets.covers(l.pending, most, l.inside)
+	l.wait = 2 * (len(l.pending) - cut)
+	if cut == 0 {
+		if l.lost = len(l.pending) > maxHeld+l.secrets.longest(); l.lost {
+			l.forget()
+		}
 		return
 	}
-	text := render(l.pending, covers, span{l.shown, cut}, Masked)
-	keep := resolved.boundary(cut - held)
-	l.pending = append(l.pending[:0], l.pending[keep:]...)
-	l.shown, l.parted = cut-keep, true
+	text := render(l.pending, covers, cut, Masked)
+	l.inside = 0
+	for _, s := range covers {
+		if s.start < cut && cut < s.end {
+			l.inside = s.end - cut
+		}
+	}
+	l.pending, l.parted = append(l.pending[:0], l.pending[cut:]...), true
 	l.each(text)
+}
+
+// forget forgets what is pending.
+func (l *lines) forget() {
+	if l.pending, l.inside, l.wait = l.pending[:0], 0, 0; cap(l.pending) > 2*maxLine {
+		l.pending = nil
+	}
 }
 
 // end hands on what there is of a line that has ended.
 func (l *lines) end() {
 	ended := bytes.TrimRight(l.pending, "\r")
-	covers, _ := l.secrets.covers(ended)
-	text := render(ended, covers, span{min(l.shown, len(ended)), len(ended)}, Masked)
-	more := len(ended) > l.shown || !l.parted
-	if l.pending, l.shown, l.parted = l.pending[:0], 0, false; cap(l.pending) > 2*maxLine {
-		l.pending = nil
+	covers, _ := l.secrets.covers(ended, unbounded, min(l.inside, len(ended)))
+	text := render(ended, covers, len(ended), Masked)
+	more := len(ended) > 0 || !l.parted
+	if l.lost {
+		text, more = Masked, true
 	}
+	l.parted, l.lost = false, false
+	l.forget()
 	if more {
 		l.each(text)
 	}
@@ -99,7 +120,7 @@ func (l *lines) end() {
 
 // flush hands on what was not ended by a newline.
 func (l *lines) flush() {
-	if len(l.pending) > 0 {
+	if len(l.pending) > 0 || l.lost {
 		l.end()
 	}
 }

@@ -93,8 +93,7 @@ func FuzzLines(f *testing.F) {
 			}
 		}
 		l, got := hiding(words...)
-		const escape = 12 * 12 * 12 // bytes of the longest spelling of a character, at each level as a pair of \\uXXXX
-		most := maxLine + maxLine + 3*l.secrets.held() + escape + utf8.UTFMax
+		most := 3*(maxHeld+l.secrets.longest()) + 2*maxLine
 		for i := 0; i < len(text); {
 			n := min(1+int(step)*(1+i%5), len(text)-i)
 			must.Get(l.Write(text[i : i+n]))(t)

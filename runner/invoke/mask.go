@@ -1,10 +1,9 @@
 package invoke
 
 import (
-	"bytes"
 	"cmp"
+	"math"
 	"slices"
-	"sort"
 	"strconv"
 	"strings"
 	"unicode/utf16"
@@ -16,40 +15,52 @@ import (
 const encodings = 3
 
 // longestEncoding is by how much a secret grows when encoders write it so: each of
-// its bytes as \uXXXX, and the backslashes of that once and again doubled. It is no
-// bound of what is found: who escapes what no encoder does, such as the digits of
-// an escape, makes it longer. In a line that is handed on in parts (maxLine), a
-// secret that is spelled so may be missed where it goes from one part into the
-// next; in all other text it is found.
+// its bytes as \uXXXX, and the backslashes of that once and again doubled.
 const longestEncoding = 6 + 1 + 2
+
+// unbounded is the place up to which a text that has ended can be handed on.
+const unbounded = math.MaxInt
 
 // span is a part of a text.
 type span struct{ start, end int }
 
-// replace puts a text in the place of each word, be it there as it is or in any
-// of the ways JSON can spell it. Where words overlap, all that they cover is
-// replaced by one.
+// replace puts a text in the place of each word, be it there as it is, in any of the
+// ways JSON and URLs can spell it, or as a terminal shows it. Where words overlap, all
+// that they cover is replaced by one.
 func (w *words) replace(text, by string) string {
-	covers, _ := w.covers([]byte(text))
+	covers, _ := w.covers([]byte(text), unbounded, 0)
 	if len(covers) == 0 {
 		return text
 	}
-	return render([]byte(text), covers, span{0, len(text)}, by)
+	return render([]byte(text), covers, len(text), by)
 }
 
-// covers returns the parts of a text that words cover, in order, and the text
-// with all its escapes resolved.
-func (w *words) covers(text []byte) (covers []span, resolved reading) {
-	now := reading{text: text}
+// covers returns the parts of a text that words cover, in order; what stands before
+// inside is known to be covered by one that began before the text. It also returns the
+// last place, most at most, up to which nothing that follows the text can change that,
+// and where the text can be parted: what follows there is read as it is here. The text
+// has ended if most is unbounded.
+func (w *words) covers(text []byte, most, inside int) (covers []span, cut int) {
 	if len(w.parts) == 0 {
-		return nil, now
+		return nil, min(most, len(text))
 	}
-	for level := 0; ; level++ {
-		w.find(now.text, func(start, end int) { covers = cover(covers, now.source(start, end)) })
-		if level == encodings || bytes.IndexByte(now.text, '\\') < 0 {
-			break
+	if inside > 0 {
+		covers = []span{{-1, inside}}
+	}
+	all := readings{ended: most == unbounded}
+	all.each = func(r reading) {
+		begun := w.find(r.text, func(start, end int) { covers = cover(covers, r.source(start, end)) })
+		all.unfinished(r, begun)
+	}
+	all.of(text)
+	cut = min(most, all.open)
+	for at := -1; at != cut; {
+		at = cut
+		for _, s := range all.joined {
+			if s.start < cut && cut < s.end {
+				cut = s.start
+			}
 		}
-		now = now.unescaped()
 	}
 	slices.SortFunc(covers, func(a, b span) int { return cmp.Or(cmp.Compare(a.start, b.start), cmp.Compare(b.end, a.end)) })
 	merged := covers[:0]
@@ -60,28 +71,25 @@ func (w *words) covers(text []byte) (covers []span, resolved reading) {
 			merged = append(merged, s)
 		}
 	}
-	return merged, now
+	return merged, cut
 }
 
-// render returns a part of a text with one replacement for each cover that begins
-// in it. Of a cover that began before, nothing is shown.
-func render(text []byte, covers []span, part span, by string) string {
+// render returns the beginning of a text with one replacement for each cover that begins
+// in it. Of a cover that began before the text, nothing is shown.
+func render(text []byte, covers []span, end int, by string) string {
 	var b strings.Builder
-	shown := part.start
+	shown := 0
 	for _, s := range covers {
-		if s.end <= part.start {
-			continue
-		}
-		if s.start >= part.end {
+		if s.start >= end {
 			break
 		}
-		if s.start >= part.start {
+		if s.start >= 0 {
 			b.Write(text[shown:s.start])
 			b.WriteString(by)
 		}
-		shown = min(s.end, part.end)
+		shown = min(s.end, end)
 	}
-	b.Write(text[shown:part.end])
+	b.Write(text[shown:end])
 	return b.String()
 }
 
@@ -94,59 +102,24 @@ func cover(list []span, s span) []span {
 	return append(list, s)
 }
 
-// reading is a text with its JSON escapes resolved, and where each byte comes
-// from; starts and ends are nil where nothing was resolved.
-type reading struct {
-	text         []byte
-	starts, ends []int32
-}
-
-func (r reading) source(start, end int) span {
-	if r.starts == nil {
-		return span{start, end}
-	}
-	return span{int(r.starts[start]), int(r.ends[end-1])}
-}
-
-// boundary returns the last place up to at where the text can be parted without
-// an escape being read otherwise.
-func (r reading) boundary(at int) int {
-	if r.starts == nil || at <= 0 {
-		return max(0, at)
-	}
-	after := sort.Search(len(r.starts), func(i int) bool { return int(r.starts[i]) > at })
-	return int(r.starts[max(0, after-1)])
-}
-
-// unescaped resolves the escapes of JSON, wherever they stand; what is none
-// stays.
-func (r reading) unescaped() reading {
-	out := reading{
-		text:   make([]byte, 0, len(r.text)),
-		starts: make([]int32, 0, len(r.text)),
-		ends:   make([]int32, 0, len(r.text)),
-	}
-	for i := 0; i < len(r.text); {
-		var char [utf8.UTFMax]byte
-		resolved, n := unescape(char[:0], r.text[i:])
-		s := r.source(i, i+n)
-		for range resolved {
-			out.starts, out.ends = append(out.starts, int32(s.start)), append(out.ends, int32(s.end))
-		}
-		out.text = append(out.text, resolved...)
-		i += n
-	}
-	return out
-}
-
-// unescape appends what the text begins with, a byte or the character of an
-// escape, and returns how many bytes of the text that took.
+// unescape appends what the text begins with, a byte or the character of an escape of
+// JSON, or one of those that other languages have besides, and returns how many bytes of
+// the text that took.
 func unescape(to, text []byte) ([]byte, int) {
 	if text[0] != '\\' || len(text) < 2 {
 		return append(to, text[0]), 1
 	}
-	if plain := strings.IndexByte(`"\/bfnrt`, text[1]); plain >= 0 {
-		return append(to, "\"\\/\b\f\n\r\t"[plain]), 2
+	if plain := strings.IndexByte(`"\/bfnrt'ave`, text[1]); plain >= 0 {
+		return append(to, "\"\\/\b\f\n\r\t'\a\v\x1b"[plain]), 2
+	}
+	if char, ok := hexadecimal(text[2:], 2); ok && text[1] == 'x' {
+		return append(to, byte(char)), 4
+	}
+	if char, ok := hexadecimal(text[2:], 8); ok && text[1] == 'U' {
+		return utf8.AppendRune(to, char), 10
+	}
+	if char, err := strconv.ParseUint(string(text[1:min(4, len(text))]), 8, 8); err == nil && len(text) >= 4 {
+		return append(to, byte(char)), 4
 	}
 	unit, ok := codeUnit(text)
 	if !ok {
@@ -166,6 +139,14 @@ func codeUnit(text []byte) (rune, bool) {
 	if len(text) < 6 || text[0] != '\\' || text[1] != 'u' {
 		return 0, false
 	}
-	unit, err := strconv.ParseUint(string(text[2:6]), 16, 16)
-	return rune(unit), err == nil
+	return hexadecimal(text[2:], 4)
+}
+
+// hexadecimal reads so many digits.
+func hexadecimal(text []byte, digits int) (rune, bool) {
+	if len(text) < digits {
+		return 0, false
+	}
+	value, err := strconv.ParseUint(string(text[:digits]), 16, 31)
+	return rune(value), err == nil
 }

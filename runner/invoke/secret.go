@@ -43,14 +43,25 @@ func (s *Secrets) Add(config any, paths [][]string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for word := range found {
-		if len(word) < shortestSecret {
-			if s.short == nil {
-				s.short = map[string]bool{}
+		s.add(word)
+		for _, form := range asShown(word) {
+			if (len(form) < shortestSecret) == (len(word) < shortestSecret) { // else it is as good as nothing of it
+				s.add(form)
 			}
-			s.short[word] = true
-			continue
 		}
+	}
+}
+
+// add adds one form of a secret; s.mu is held.
+func (s *Secrets) add(word string) {
+	switch {
+	case len(word) >= shortestSecret:
 		s.known.add(word)
+	case word != "":
+		if s.short == nil {
+			s.short = map[string]bool{}
+		}
+		s.short[word] = true
 	}
 }
 
@@ -113,32 +124,39 @@ func (s *Secrets) anyShort() bool {
 	return len(s.short) > 0
 }
 
-// held is how many bytes of an unfinished text must be held back so that no
-// secret that has begun in it is missed.
-func (s *Secrets) held() int {
+// longest is how many bytes a secret may have where encoders wrote it.
+func (s *Secrets) longest() int {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	return s.known.reach * longestEncoding
 }
 
-// covers returns the parts of a text that secrets cover, and the text with its
-// escapes resolved.
-func (s *Secrets) covers(text []byte) ([]span, reading) {
+// covers is words.covers for the secrets known so far.
+func (s *Secrets) covers(text []byte, most, inside int) (covers []span, cut int) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	return s.known.covers(text)
+	return s.known.covers(text, most, inside)
 }
 
 // Whole hides a secret that is all of a text, however short it is, and those
 // within it.
 func (s *Secrets) Whole(text string) string {
-	s.mu.RLock()
-	short := s.short[text] || len(s.short) > 0 && s.short[string(reading{text: []byte(text)}.unescaped().text)]
-	s.mu.RUnlock()
-	if short {
+	if s.isShort(text) {
 		return Masked
 	}
 	return s.Mask(text)
+}
+
+// isShort reports whether all that is seen of a text is a secret that is too short to be
+// looked for.
+func (s *Secrets) isShort(text string) (is bool) {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	if len(s.short) > 0 {
+		all := readings{ended: true, each: func(r reading) { is = is || s.short[string(r.text)] }}
+		all.of([]byte(text))
+	}
+	return is
 }
 
 // MaskValue hides secrets in a whole JSON-like value. Nothing is left of a number

@@ -1,5 +1,7 @@
 package invoke
 
+import "strings"
+
 // words finds all occurrences of many words in a text, in time that grows with
 // the text alone: by Aho and Corasick's automata. The libraries there are
 // (BobuSumisu's, petar-dambovaliev's, cloudflare's) make an automaton from all
@@ -14,8 +16,10 @@ type words struct {
 	reach int // length of the longest
 }
 
-// add adds a word, which is not empty.
+// add adds a word, which is not empty. Tabs and line breaks are the same to it as spaces,
+// as a terminal may show them so.
 func (w *words) add(word string) {
+	word = strings.NewReplacer("\t", " ", "\n", " ").Replace(word)
 	if w.known[word] {
 		return
 	}
@@ -33,11 +37,23 @@ func (w *words) add(word string) {
 }
 
 // find calls found for the end of each occurrence, with the longest word that
-// ends there.
-func (w *words) find(text []byte, found func(start, end int)) {
+// ends there. It returns where a word may begin that goes on after the text, the first
+// of those, or the length of the text.
+func (w *words) find(text []byte, found func(start, end int)) (begun int) {
+	begun = len(text)
 	for _, part := range w.parts {
-		part.find(text, found)
+		_, depth := part.find(text, found)
+		begun = min(begun, len(text)-depth)
 	}
+	return begun
+}
+
+// blank returns what a byte is looked for as.
+func blank(char byte) byte {
+	if char == '\t' || char == '\n' {
+		return ' '
+	}
+	return char
 }
 
 // automaton is a tree of words by their first bytes, whose nodes know where to
@@ -54,6 +70,7 @@ type node struct {
 	child, sibling int32 // indexes of nodes; 0 is none
 	suffix         int32 // where the longest other beginning of a word stands that ends here
 	longest        int32 // length of the longest word that ends here, 0 for none
+	depth          int32 // length of what leads here
 	char           byte
 }
 
@@ -65,7 +82,7 @@ func newAutomaton(list []string, size int) *automaton {
 			next := a.child(at, word[i])
 			if next == 0 {
 				next = int32(len(a.nodes))
-				n := node{char: word[i]}
+				n := node{char: word[i], depth: int32(i + 1)}
 				if at == 0 {
 					a.roots[word[i]] = next
 				} else {
@@ -78,6 +95,7 @@ func newAutomaton(list []string, size int) *automaton {
 		a.nodes[at].longest = int32(len(word))
 	}
 	a.link()
+	a.roots['\t'], a.roots['\n'] = a.roots[' '], a.roots[' ']
 	return a
 }
 
@@ -127,19 +145,20 @@ func (a *automaton) step(at int32, char byte) (next int32, looks int) {
 }
 
 // find is words.find for these words. It returns how many nodes it looked at,
-// which is at most two for each byte of the text.
-func (a *automaton) find(text []byte, found func(start, end int)) (looks int) {
+// which is at most two for each byte of the text, and how much of the end of the text a
+// word begins with.
+func (a *automaton) find(text []byte, found func(start, end int)) (looks, begun int) {
 	at, n := int32(0), 0
 	for i, char := range text {
 		if at == 0 && a.roots[char] == 0 { // the most common case by far
 			looks++
 			continue
 		}
-		at, n = a.step(at, char)
+		at, n = a.step(at, blank(char))
 		looks += n
 		if length := int(a.nodes[at].longest); length > 0 {
 			found(i+1-length, i+1)
 		}
 	}
-	return looks
+	return looks, int(a.nodes[at].depth)
 }
