@@ -28,6 +28,7 @@ func (s *State) Apply(e deploylog.Event) {
 	if name, revision, host, ok := record.TaskOf(e.Target); ok && name == s.name {
 		s.boundBake(e.CreatedAt)
 		s.head = e.Seq
+		s.heard = latest(s.heard, e.CreatedAt)
 		switch {
 		case s.active == nil:
 			s.applyToOrphan(e)
@@ -43,6 +44,7 @@ func (s *State) applyEnvironment(e deploylog.Event) {
 		s.attempts[e.Name] = max(s.attempts[e.Name], e.Attempt)
 	}
 	p := record.Read(e.Data)
+	s.hear(e, p)
 	switch e.Name {
 	case record.EnvironmentCreated, record.EnvironmentUpdated:
 		s.applyRevision(e, p)
@@ -51,7 +53,7 @@ func (s *State) applyEnvironment(e deploylog.Event) {
 		s.applyStarted(e, p)
 	case record.EnvironmentDeleted:
 		s.applyDeleted(e, p.Error)
-	case record.HostsCordoned, record.HostsUncordoned, record.TasksTaken:
+	case record.HostsCordoned, record.HostsUncordoned, record.TasksTaken, record.EnvironmentWatched:
 		s.applyUpkeep(e, p)
 		return
 	}
@@ -91,11 +93,14 @@ func (s *State) applyEnvironment(e deploylog.Event) {
 
 // applyUpkeep folds in what may happen to an environment whether it is deployed or not.
 func (s *State) applyUpkeep(e deploylog.Event, p record.Payload) {
-	if e.Name == record.TasksTaken {
+	switch e.Name {
+	case record.TasksTaken:
 		s.applyTaken(e, p)
-		return
+	case record.EnvironmentWatched:
+		s.applyWatched(e, p)
+	default:
+		s.applyCordon(e, p)
 	}
-	s.applyCordon(e, p)
 }
 
 // applyRevision adds a revision.
@@ -141,7 +146,7 @@ func (s *State) applyStarted(e deploylog.Event, p record.Payload) {
 	s.active = &s.deployments[len(s.deployments)-1]
 	clear(s.attempts)
 	s.attempts[e.Name] = e.Attempt
-	s.finished, s.started, s.pause, s.kept, s.waiting, s.lastProgress, s.resumed = false, false, nil, nil, time.Time{}, e.CreatedAt, time.Time{}
+	s.finished, s.started, s.pause, s.kept, s.waiting, s.lastProgress, s.resumed, s.unwatched = false, false, nil, nil, time.Time{}, e.CreatedAt, time.Time{}, nil
 	s.onlyOn(p.Only)
 	s.endBake()
 	if s.wave = (wave{}); p.Kind == record.ByRollback || len(p.Only) > 0 {

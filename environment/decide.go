@@ -17,8 +17,12 @@ import (
 type Can struct {
 	Work    func(host string) bool // begin work on a host; nil is always
 	Verify  func() bool            // begin to verify a step; nil is always
-	Disrupt bool                   // stop healthy tasks: the health of all tasks is known
+	Disrupt bool                   // stop healthy tasks, and judge that time has passed: the health of all tasks is known
 	Checked func(host string) bool // the new task of the active deployment could be started on a host; nil is always
+
+	// Unwatched is when the time began in which nobody watched, before the caller did; zero is none.
+	// It is recorded before any deadline is found to have passed.
+	Unwatched time.Time
 
 	// Back are those of the environment's hosts with which an automatic rollback to a revision
 	// may begin; these are none where the inventory has to say which there are. It fails where

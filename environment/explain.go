@@ -100,6 +100,11 @@ func (s *State) deploymentReasons() (all []reason.Reason) {
 	case s.waves() && s.wave.seq > 0:
 		add(reason.AwaitsPromotion, s.wave.seq)
 	}
+	if at := s.deadline(); !at.IsZero() && len(s.unwatched) > 0 {
+		d := s.details()
+		d.Seq, d.Unwatched, d.Absences, d.Deadline = s.unwatched[len(s.unwatched)-1].Seq, s.unwatchedTime(), len(s.unwatched), at
+		all = append(all, d.Explain(reason.Unwatched, s.target))
+	}
 	if f.Status == report.DeploymentStuck {
 		add(reason.IsStuck, f.Since)
 	}

@@ -205,6 +205,8 @@ func (n *naive) noteOwn(s *simulation, e deploylog.Event, p record.Payload) {
 		n.noteStep(s, e, p)
 	case record.TasksTaken:
 		n.noteTakenOver(p)
+	case record.EnvironmentWatched:
+		n.noteGap(s, e, p)
 	case record.HostsZoned:
 		n.noteZones(s, p)
 	case record.HostsHeld, record.HostsChanged:
@@ -220,10 +222,29 @@ func (n *naive) noteStuck(s *simulation) {
 	if (n.due(s.now, true) != "being stuck" && n.due(s.now, false) != "being stuck") || !f.moved {
 		s.fail("%s is stuck too early, or again", f.id)
 	}
+	if at := n.stuckAt(); !n.halted() && !n.untested() && !at.IsZero() && s.awaited(f.progress, s.now) < time.Duration(f.configuration.ProgressDeadline) {
+		s.fail("%s is stuck, and somebody was there for %s since its last progress", f.id, s.awaited(f.progress, s.now))
+	}
 	f.stuck, f.moved = true, false
 	if f.configuration.AutoRollback && f.kind == record.ByDeploy && (f.tried || len(n.failed()) > 0 || n.untested()) {
 		n.goesBack = n.backTo(s, n.lastGood(nil))
 	}
+}
+
+// noteGap takes note that nobody was there for a while. What is told of was not watched.
+func (n *naive) noteGap(s *simulation, e deploylog.Event, p record.Payload) {
+	f := n.force
+	if p.Since != n.unseen || f.reached || f.paused {
+		s.fail("nobody was there since %s, and it says %s", n.unseen, p.Since)
+	}
+	if at := n.stuckAt(); !at.IsZero() && !at.After(e.CreatedAt) {
+		s.tally["late, but for nobody being there"]++
+	}
+	gap := naiveSpan{p.Since, e.CreatedAt}
+	if k := len(f.gaps); k > 0 {
+		gap.from = latest(gap.from, f.gaps[k-1].to)
+	}
+	f.gaps, n.unseen = append(f.gaps, gap), time.Time{}
 }
 
 // allRestarted wants a restart to have started all tasks anew, and tells of it.

@@ -23,7 +23,8 @@ type naive struct {
 	first     int   // since the creation
 	force     *inForce
 	hosts     map[string]*naiveHost
-	names     []string // of the hosts, sorted
+	unseen    time.Time // since when nobody was there, which the controller has not recorded; zero is none
+	names     []string  // of the hosts, sorted
 	known     bool
 	cordons   map[string]bool // cordoned hosts, true of those that are drained
 	zonedBy   string          // of which attribute the zones are known
@@ -61,9 +62,10 @@ type inForce struct {
 	counted                        map[string]bool // events that are progress for the first time only
 	automatic, clean               bool
 	bake                           bake
-	tolerates                      int       // hosts that may be exceptions, of a rollback
-	waits                          bool      // for somebody to confirm, and no deadline passes
-	waitsFrom                      time.Time // since when
+	tolerates                      int         // hosts that may be exceptions, of a rollback
+	waits                          bool        // for somebody to confirm, and no deadline passes
+	waitsFrom                      time.Time   // since when
+	gaps                           []naiveSpan // that are told of, in which nobody was there
 }
 
 type naiveHost struct {
@@ -398,8 +400,14 @@ func (n *naive) due(now time.Time, seen bool) string {
 	if n.known && seen && len(n.there(n.adopts)) > 0 {
 		return "an adoption"
 	}
+	if seen && !n.unseen.IsZero() && !f.reached && !f.paused {
+		return "an absence"
+	}
 	if n.ends(now, seen) {
 		return "the end"
+	}
+	if !seen {
+		return ""
 	}
 	for _, h := range n.there(func(*naiveHost) bool { return !f.paused }) {
 		if at := n.lateAt(h); !at.IsZero() && !at.After(now) {
@@ -442,9 +450,38 @@ func (n *naive) stuckAt() time.Time {
 		if pause == nil {
 			return time.Time{}
 		}
-		return latest(f.progress, f.stepAt.Add(time.Duration(*pause))).Add(time.Duration(f.configuration.ProgressDeadline))
+		return n.reach(latest(f.progress, n.reach(f.stepAt, *pause)), f.configuration.ProgressDeadline)
 	}
-	return f.progress.Add(time.Duration(f.configuration.ProgressDeadline))
+	return n.reach(f.progress, f.configuration.ProgressDeadline)
+}
+
+// naiveSpan is a time from one moment to another.
+type naiveSpan struct{ from, to time.Time }
+
+// reach is when so much time has passed in which somebody was there.
+func (n *naive) reach(at time.Time, left definition.Duration) time.Time {
+	rest := time.Duration(left)
+	for _, gap := range n.force.gaps {
+		if !gap.to.After(at) {
+			continue
+		}
+		if before := max(0, gap.from.Sub(at)); before < rest {
+			rest -= before
+			at = gap.to
+		}
+	}
+	return at.Add(rest)
+}
+
+// awaited is how long somebody was there between two times, and a minute of each absence.
+func (s *simulation) awaited(from, to time.Time) time.Duration {
+	sum := to.Sub(from)
+	for _, gap := range s.away {
+		if gone := gap.to.Sub(latest(gap.from, from)); gone > time.Minute {
+			sum -= gone - time.Minute
+		}
+	}
+	return sum
 }
 
 func (n *naive) lateAt(h *naiveHost) time.Time {
@@ -452,7 +489,7 @@ func (n *naive) lateAt(h *naiveHost) time.Time {
 	if t == nil || h.absent || t.up() || n.cordoned(h) || t.firstBy != f.id || f.paused || f.reached || f.late[place{h.name, f.task}] {
 		return time.Time{}
 	}
-	return latest(latest(t.first, f.resumed), h.freed).Add(time.Duration(f.configuration.HealthyDeadline))
+	return n.reach(latest(latest(t.first, f.resumed), h.freed), f.configuration.HealthyDeadline)
 }
 
 // steps are those of a deployment, at times none.
@@ -570,7 +607,7 @@ func (n *naive) dueStep(now time.Time, seen bool) string {
 		return "a step"
 	case n.awaitsTest():
 		return ""
-	case n.allWell(), pause != nil && !now.Before(f.stepAt.Add(time.Duration(*pause))):
+	case n.allWell(), pause != nil && !now.Before(n.reach(f.stepAt, *pause)):
 		return "a promotion"
 	}
 	return ""

@@ -33,10 +33,11 @@ type simulation struct {
 	hosts   []*machine
 	works   []*work // that may still have an effect
 	control *controller
-	since   time.Time // the controller is there
-	left    int       // that people will do
-	calm    bool      // nothing goes wrong any more
-	numbers int       // that were given to things
+	since   time.Time   // the controller is there
+	away    []naiveSpan // times in which none was
+	left    int         // that people will do
+	calm    bool        // nothing goes wrong any more
+	numbers int         // that were given to things
 	tally   map[string]int
 	others  int // of that many hosts one is another environment's, unless it has a task there; 0 is none
 }
@@ -174,7 +175,9 @@ func (s *simulation) step() {
 	next := heap.Pop(&s.agenda).(happening)
 	s.now = next.at
 	if s.control != nil {
-		s.naive.wasInTime(s, s.since)
+		if s.control.knows() {
+			s.naive.wasInTime(s, s.since)
+		}
 	}
 	next.do()
 	s.react()

@@ -58,7 +58,7 @@ func TestSimulatedRollouts(t *testing.T) {
 		t.Logf("%8d %s", total[what], what)
 	}
 	assert.GreaterOrEqual(t, total["rollouts"], 4*shards*each)
-	for _, what := range []string{"at rest", "automatic", record.BakeFailed, "failed in a bake", "cleaned", record.TaskAdopted, record.TaskCheckFailed, record.TaskChecked, "cordons", "crashes", record.HostsUncordoned, record.StepReached, record.StepVerified, record.StepVerifyFailed, "could not be verified", "failed its verification", record.EnvironmentPromoted, "doubled", "exceptions", "exceptions of a rollback", "exists again", "kept, and not in the inventory", "kept by a rollback", "no room", "not rolled back onto the hosts of others", "rolled back without the hosts of others", "a repair that is confirmed", "restarted before its step", "repaired while a step waits", "repaired while too many have failed", "restarted", "rolled back to the last good revision", "stuck", "taken over", record.EnvironmentDeleted, record.TaskDrifted, record.TaskDeadlinePassed, record.TaskRecovered} {
+	for _, what := range []string{"at rest", "automatic", record.BakeFailed, "failed in a bake", "cleaned", record.TaskAdopted, record.TaskCheckFailed, record.TaskChecked, "cordons", "crashes", record.HostsUncordoned, record.StepReached, record.StepVerified, record.StepVerifyFailed, "could not be verified", "failed its verification", record.EnvironmentPromoted, "doubled", "exceptions", "exceptions of a rollback", "exists again", "kept, and not in the inventory", "kept by a rollback", "late, but for nobody being there", "no room", "not rolled back onto the hosts of others", "rolled back without the hosts of others", "a repair that is confirmed", "restarted before its step", "repaired while a step waits", "repaired while too many have failed", "restarted", "rolled back to the last good revision", "stuck", "taken over", record.EnvironmentDeleted, record.TaskDrifted, record.TaskDeadlinePassed, record.TaskRecovered, record.EnvironmentWatched} {
 		assert.NotZero(t, total[what], "of %q there is nothing, so nothing is known", what)
 	}
 }
@@ -318,6 +318,10 @@ func (s *simulation) begin() {
 		c.state.Apply(e)
 	}
 	s.control, s.since = c, s.now
+	s.naive.unseen = c.state.UnwatchedSince(s.now)
+	if n := len(s.away); n > 0 {
+		s.away[n-1].to = s.now
+	}
 	c.sync(true)
 	c.turn()
 }
@@ -330,8 +334,9 @@ func (s *simulation) crash() {
 			w.lost = true
 		}
 	}
-	s.control = nil
-	s.after(s.between(0, pick(s, time.Second, 2*time.Minute, 15*time.Minute)), s.begin)
+	s.control, s.naive.unseen = nil, time.Time{}
+	s.away = append(s.away, naiveSpan{s.now, s.now})
+	s.after(s.between(0, pick(s, time.Second, 2*time.Minute, 15*time.Minute, 60*time.Hour)), s.begin)
 }
 
 func (c *controller) dead() bool { return c.control != c }
@@ -373,6 +378,7 @@ func (c *controller) turn() {
 	c.sync(false)
 	switch wake := c.state.Wake(); {
 	case wake.IsZero() || wake.Equal(c.wake):
+	case !wake.After(c.now) && (!c.knows() || c.news):
 	case !wake.After(c.now):
 		c.fail("it wakes %s ago, with nothing to do", c.now.Sub(wake))
 	default:
@@ -481,12 +487,14 @@ func (c *controller) decide() {
 	can.Back = c.back
 	can.Verify = func() bool { return c.working[""] == nil && len(c.working) < c.nature.hands }
 	can.Checked = func(host string) bool { return c.checked[host] == c.naive.force.id }
-	for _, l := range c.looks {
-		can.Disrupt = can.Disrupt && !l.first
-	}
+	can.Disrupt = c.knows()
 	for range 1000 {
+		can.Unwatched = c.naive.unseen
 		steps := slices.Collect(c.state.Decide(c.now, can))
 		c.naive.decides(c.simulation, can, steps)
+		if can.Disrupt && (len(steps) == 0 || steps[0].Kind != tasks.Record) {
+			c.naive.unseen = time.Time{}
+		}
 		if len(steps) == 0 {
 			return
 		}
@@ -504,6 +512,16 @@ func (c *controller) decide() {
 		}
 	}
 	c.fail("there is no end of what it does at once")
+}
+
+// knows reports whether the controller has looked at all tasks that there were when it began.
+func (c *controller) knows() bool {
+	for _, l := range c.looks {
+		if l.first {
+			return false
+		}
+	}
+	return true
 }
 
 func (c *controller) undertake(step tasks.Step) {

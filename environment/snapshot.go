@@ -9,6 +9,7 @@ import (
 	"github.com/deployster-go/deployster/environment/hosts"
 	"github.com/deployster-go/deployster/environment/ordered"
 	"github.com/deployster-go/deployster/environment/report"
+	"github.com/deployster-go/deployster/internal/unwatched"
 )
 
 // snapshot is all of a State that does not follow from the rest of it. What was derived when
@@ -37,6 +38,8 @@ type snapshot struct {
 	Finished     bool              `json:",omitzero"`
 	Started      bool              `json:",omitzero"`
 	LastProgress time.Time         `json:",omitzero"`
+	Unwatched    unwatched.Spans   `json:",omitzero"`
+	Heard        time.Time         `json:",omitzero"`
 	Pause        *report.PauseInfo `json:",omitzero"`
 	Kept         *report.HeldInfo  `json:",omitzero"`
 	Waiting      time.Time         `json:",omitzero"`
@@ -85,7 +88,7 @@ func (s *State) Snapshot() (json.RawMessage, error) {
 	kept := snapshot{
 		Head: s.head, Inventory: s.inventory, FirstRevision: s.firstRevision, Deleted: s.deleted, Orphans: s.orphans, TasksLeft: s.tasksLeft,
 		LastFinished: s.lastFinished, Hosts: s.hosts, Zones: s.zones.by, Cordons: s.cordons, Cordonings: s.cordonings, Active: s.active != nil, Attempts: s.attempts,
-		HostsKnown: s.hostsKnown, Finished: s.finished, Started: s.started, LastProgress: s.lastProgress, Pause: s.pause, Kept: s.kept, Waiting: s.waiting, Resumed: s.resumed,
+		HostsKnown: s.hostsKnown, Finished: s.finished, Started: s.started, LastProgress: s.lastProgress, Unwatched: s.unwatched, Heard: s.heard, Pause: s.pause, Kept: s.kept, Waiting: s.waiting, Resumed: s.resumed,
 		Clock: s.clock, Baked: s.baked,
 	}
 	w, v := s.wave, s.wave.verify
@@ -118,6 +121,7 @@ func Restore(name string, data json.RawMessage) (*State, error) {
 	s.head, s.inventory, s.firstRevision, s.deleted, s.orphans, s.tasksLeft = kept.Head, kept.Inventory, kept.FirstRevision, kept.Deleted, kept.Orphans, kept.TasksLeft
 	s.lastFinished, s.hosts, s.zones.by, s.cordonings = kept.LastFinished, kept.Hosts, kept.Zones, kept.Cordonings
 	s.hostsKnown, s.finished, s.started, s.lastProgress, s.pause, s.kept = kept.HostsKnown, kept.Finished, kept.Started, kept.LastProgress, kept.Pause, kept.Kept
+	s.unwatched, s.heard = kept.Unwatched, kept.Heard
 	s.waiting, s.resumed, s.clock, s.baked = kept.Waiting, kept.Resumed, kept.Clock, kept.Baked
 	if kept.Cordons != nil {
 		s.cordons = kept.Cordons

@@ -14,6 +14,7 @@ import (
 	"github.com/deployster-go/deployster/environment/tasks"
 	"github.com/deployster-go/deployster/internal/heap"
 	"github.com/deployster-go/deployster/internal/refusal"
+	"github.com/deployster-go/deployster/internal/unwatched"
 )
 
 // State is one environment as recorded in the log. It is not safe for concurrent
@@ -47,6 +48,8 @@ type State struct {
 	finished     bool
 	started      bool // a task of it was started
 	lastProgress time.Time
+	unwatched    unwatched.Spans // of the active deployment
+	heard        time.Time       // the last event of a controller
 	pause        *report.PauseInfo
 	kept         *report.HeldInfo // hosts that it keeps although they are not selected
 	waiting      time.Time        // since when it waits for a person, and no deadline passes; zero is not

@@ -63,6 +63,7 @@ func (s *State) advance(now time.Time) {
 		if s.wave.reached.After(now) {
 			s.wave.reached = now
 		}
+		s.unwatched = s.unwatched.Before(now)
 		s.refreshAll(now)
 	}
 	s.clock = latest(s.clock, now)
@@ -89,9 +90,9 @@ func (s *State) deadline() time.Time {
 		if !ok {
 			return time.Time{}
 		}
-		return latest(s.lastProgress, end).Add(time.Duration(s.active.Configuration.ProgressDeadline))
+		return s.unwatched.After(latest(s.lastProgress, end), time.Duration(s.active.Configuration.ProgressDeadline))
 	}
-	return s.lastProgress.Add(time.Duration(s.active.Configuration.ProgressDeadline))
+	return s.unwatched.After(s.lastProgress, time.Duration(s.active.Configuration.ProgressDeadline))
 }
 
 func latest(a, b time.Time) time.Time {

@@ -37,7 +37,7 @@ func (s *State) wanted() *hosts.Wanted {
 	}
 	return &hosts.Wanted{
 		Deployment: s.active, Task: s.activeTask(), Configuration: s.configuration(),
-		Finished: s.finished, Paused: s.pause != nil, Resumed: s.resumed, Steps: s.waves(), Only: s.only,
+		Finished: s.finished, Paused: s.pause != nil, Resumed: s.resumed, Unwatched: s.unwatched, Steps: s.waves(), Only: s.only,
 	}
 }
 

@@ -22,6 +22,9 @@ func (s *State) transitions(now time.Time, can Can) []deploylog.Event {
 			return adopted
 		}
 	}
+	if watched := s.watchedEvents(can); len(watched) > 0 {
+		return watched
+	}
 	if s.hostsKnown && (s.done() || s.excused(now)) && !s.verifiesLeft() {
 		switch {
 		case f.Kind == record.ByDelete:
@@ -30,7 +33,7 @@ func (s *State) transitions(now time.Time, can Can) []deploylog.Event {
 			return []deploylog.Event{s.event(record.EnvironmentFinished, s.finishedWith())}
 		}
 	}
-	if s.pause != nil {
+	if s.pause != nil || !can.Disrupt { // who has not looked yet finds nothing to have failed
 		return nil
 	}
 	if late := s.deadlineEvents(); len(late) > 0 {
@@ -73,7 +76,9 @@ func (s *State) progressEvents(now time.Time, can Can) []deploylog.Event {
 	case f.Status == report.DeploymentStuck:
 		return nil
 	case !deadline.IsZero() && !now.Before(deadline):
-		message, _ := s.details().Text(reason.NoProgress)
+		d := s.details()
+		d.Unwatched = s.unwatched.Between(s.lastProgress, now).Round(time.Second)
+		message, _ := d.Text(reason.NoProgress)
 		return s.stuckEvents(reason.NoProgress, message, now, can)
 	default:
 		return nil

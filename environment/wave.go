@@ -69,7 +69,7 @@ func (s *State) pauseEnd() (at time.Time, ok bool) {
 	if pause == nil {
 		return time.Time{}, false
 	}
-	return s.wave.reached.Add(time.Duration(*pause)), true
+	return s.unwatched.After(s.wave.reached, time.Duration(*pause)), true
 }
 
 // awaitsPromotion reports whether nothing goes on before somebody promotes the deployment.

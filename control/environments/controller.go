@@ -88,8 +88,9 @@ type Controller struct {
 	environments *Environments
 	hosts        hosts
 	probes       probes
-	checked      map[place]check // hosts on which a new task could be started
-	ticked       time.Time       // the last tick
+	checked      map[place]check      // hosts on which a new task could be started
+	ticked       time.Time            // the last tick
+	unwatched    map[string]time.Time // since when nobody had watched an environment, which is to be recorded
 
 	verifying map[string]verifying
 	line      map[string]turn // environments that wait for others to verify their steps
@@ -113,7 +114,7 @@ func NewController(o Options) *Controller {
 	if o.ProbeEvery <= 0 {
 		o.ProbeEvery = DefaultProbeEvery
 	}
-	c := &Controller{Options: o, environments: New(o.Log, o.Now), checked: map[place]check{}, verifying: map[string]verifying{}, line: map[string]turn{}, hosts: hosts{incomplete: map[string]string{}, unknown: map[string]string{}}}
+	c := &Controller{Options: o, environments: New(o.Log, o.Now), checked: map[place]check{}, unwatched: map[string]time.Time{}, verifying: map[string]verifying{}, line: map[string]turn{}, hosts: hosts{incomplete: map[string]string{}, unknown: map[string]string{}}}
 	c.environments.Identify(o.Tasks.Things)
 	c.probes = newProbes(o.ProbeEvery, o.Parallelism, c.watch)
 	c.loop = reconcile.New(reconcile.Setup[*environment.State, place]{
@@ -144,12 +145,14 @@ func (c *Controller) Declines(s *environment.State) string {
 // Acquired implements reconcile.Tenant.
 func (c *Controller) Acquired(name string) {
 	c.find(name)
+	c.absent(name, c.environments.States[name].UnwatchedSince(c.Now()))
 	c.sync(name, true, true)
 }
 
 // Released implements reconcile.Tenant.
 func (c *Controller) Released(name string) {
 	c.probes.forget(name)
+	delete(c.unwatched, name)
 	maps.DeleteFunc(c.checked, func(at place, _ check) bool { return at.environment == name })
 	c.trouble(c.hosts.incomplete, name, nil)
 	c.trouble(c.hosts.unknown, name, nil)
@@ -159,8 +162,11 @@ func (c *Controller) Released(name string) {
 func (c *Controller) Received(name string, e deploylog.Event) (more bool) {
 	c.probes.receive(name, e)
 	c.dropVerifying(name)
-	if e.Name == record.EnvironmentStarted {
+	switch e.Name {
+	case record.EnvironmentStarted:
 		c.find(name)
+	case record.EnvironmentWatched:
+		delete(c.unwatched, name)
 	}
 	return true
 }
@@ -175,6 +181,7 @@ func (c *Controller) Tick() {
 
 // Decide implements reconcile.Tenant.
 func (c *Controller) Decide(name string, s *environment.State, d *reconcile.Decision[place]) {
+	c.probeAfterAbsence() // the process may have been stopped just now
 	if c.refreshInventory(); c.Declines(s) != "" {
 		return
 	}
@@ -186,11 +193,13 @@ func (c *Controller) Decide(name string, s *environment.State, d *reconcile.Deci
 	can := environment.Can{
 		Work:    func(host string) bool { return c.Inventory.Known(host) && d.Can(slot(host)) },
 		Verify:  func() bool { return c.mayVerify(name, test, d) },
-		Disrupt: c.probes.known(name),
+		Disrupt: c.probes.known(name), Unwatched: c.unwatched[name],
 		Checked: func(host string) bool { return c.isChecked(place{name, host}, s, d.Now) },
 		Back:    func(revision int, hosts []string) ([]string, error) { return c.back(s, revision, hosts) },
 	}
+	recorded := false
 	for step := range s.Decide(d.Now, can) {
+		recorded = recorded || step.Kind == tasks.Record
 		switch step.Kind {
 		case tasks.Record:
 			d.Add(step.Events)
@@ -202,6 +211,9 @@ func (c *Controller) Decide(name string, s *environment.State, d *reconcile.Deci
 		if d.Full() {
 			return
 		}
+	}
+	if can.Disrupt && !recorded { // that it was not watched is recorded, or no deadline counts it
+		delete(c.unwatched, name)
 	}
 	d.WakeAt(s.Wake())
 }

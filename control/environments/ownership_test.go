@@ -25,6 +25,7 @@ import (
 	"github.com/deployster-go/deployster/internal/budget"
 	"github.com/deployster-go/deployster/internal/refusal"
 	"github.com/deployster-go/deployster/internal/ringtest"
+	"github.com/deployster-go/deployster/internal/unwatched"
 	"github.com/deployster-go/deployster/runner"
 )
 
@@ -288,7 +289,7 @@ func TestWhichControllerDiesWhereverTheLogTellsTheSame(t *testing.T) {
 	}
 }
 
-func TestADeploymentDeadlineIsExactAcrossARestart(t *testing.T) {
+func TestADeploymentDeadlineCountsExactlyTheTimeThatIsWatched(t *testing.T) {
 	for name, end := range map[string]func(*running){"of a controller that is stopped": (*running).end, "of one that dies": (*running).die} {
 		t.Run(name, func(t *testing.T) {
 			inWorld(t, func(w *world) {
@@ -298,17 +299,15 @@ func TestADeploymentDeadlineIsExactAcrossARestart(t *testing.T) {
 				r := w.start()
 				wait(3 * time.Minute)
 				end(r)
-				wait(4 * time.Minute)
+				heard := w.when(record.TaskFailed, w.count(record.TaskFailed))
+				wait(60 * time.Hour)
 				w.options.Tasks = worker{w, "second"}
 				r = w.start()
-				wait(5 * time.Minute)
+				wait(10 * time.Minute)
 				r.end()
-				began := w.when(record.EnvironmentStarted, 1)
+				began, away := w.when(record.EnvironmentStarted, 1), w.when(record.EnvironmentWatched, 1).Sub(heard)-unwatched.Grace
 				for event, after := range map[string]time.Duration{record.TaskDeadlinePassed: 5 * time.Minute, record.EnvironmentStuck: 10 * time.Minute} {
-					late := w.when(event, 1).Sub(began) - after
-					if event == record.TaskDeadlinePassed {
-						late -= 2 * time.Minute // nobody was there
-					}
+					late := w.when(event, 1).Sub(began) - after - away
 					if late < 0 || late > 100*time.Millisecond || w.count(event) != 1 {
 						t.Errorf("%s came %s late, %d times", event, late, w.count(event))
 					}
@@ -316,6 +315,24 @@ func TestADeploymentDeadlineIsExactAcrossARestart(t *testing.T) {
 			})
 		})
 	}
+}
+
+func TestWhoWasAwayLooksBeforeAnythingHasFailed(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.active("web", "a", "b")
+		w.slowly(2 * time.Minute)
+		w.redeployed(1, daemon("web", image("web:2"), func(d *definition.Definition) { d.Deployment.AutoRollback = true }))
+		r := w.start()
+		wait(time.Minute)
+		r.die()
+		wait(60 * time.Hour)
+		w.options.Tasks = worker{w, "second"}
+		w.start()
+		wait(time.Hour)
+		w.wantRows("web", "1 Inactive 0 0; 2 Active 2 2")
+		w.wantCount(0, record.EnvironmentStuck, record.TaskDeadlinePassed)
+		w.wantCount(1, record.EnvironmentWatched)
+	})
 }
 
 func TestWhatWasInterruptedIsDoneAgainByTheNext(t *testing.T) {

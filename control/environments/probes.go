@@ -285,9 +285,25 @@ const longAbsence = time.Minute
 // process was stopped for a while or the clock was set.
 func (c *Controller) probeAfterAbsence() {
 	now := c.Now().Round(0) // by the clock on the wall, as in the log
-	absence := now.Sub(c.ticked)
-	if c.ticked = now; absence < 0 || absence > longAbsence {
-		c.probes.restart(now)
+	last := c.ticked
+	absence := now.Sub(last)
+	c.ticked = now
+	if absence >= 0 && absence <= longAbsence {
+		return
+	}
+	c.probes.restart(now)
+	for name, s := range c.environments.States {
+		if absence > 0 && !last.IsZero() && c.loop.Controls(name) && s.UnwatchedSince(now) != (time.Time{}) {
+			c.absent(name, last)
+			c.loop.Enqueue(name)
+		}
+	}
+}
+
+// absent notes since when nobody had watched an environment; zero is that it was watched.
+func (c *Controller) absent(name string, since time.Time) {
+	if had := c.unwatched[name]; !since.IsZero() && (had.IsZero() || since.Before(had)) {
+		c.unwatched[name] = since
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"github.com/deployster-go/deployster/environment/record"
 	"github.com/deployster-go/deployster/environment/report"
 	"github.com/deployster-go/deployster/environment/tasks"
+	"github.com/deployster-go/deployster/internal/unwatched"
 )
 
 // Class is the budget that the next step on a host draws on.
@@ -64,6 +65,7 @@ type Wanted struct {
 	Finished      bool
 	Paused        bool
 	Resumed       time.Time       // when a pause of it ended
+	Unwatched     unwatched.Spans // in which no deadline passes
 	Steps         bool            // a step of it bounds how many hosts are begun
 	Only          map[string]bool // hosts that it restarts; none is all
 }
@@ -216,5 +218,5 @@ func (w *Wanted) healthyDeadline(h *Host, t *tasks.State) time.Time {
 	if t == nil || t.Available() || h.Cordon != nil || w.Finished || w.Paused || h.DeadlinePassed == f.ID || t.FirstStarted.IsZero() || t.Deployment != f.ID {
 		return time.Time{}
 	}
-	return slices.MaxFunc([]time.Time{t.FirstStarted, w.Resumed, h.Resumed}, time.Time.Compare).Add(time.Duration(f.Configuration.HealthyDeadline))
+	return w.Unwatched.After(slices.MaxFunc([]time.Time{t.FirstStarted, w.Resumed, h.Resumed}, time.Time.Compare), time.Duration(f.Configuration.HealthyDeadline))
 }

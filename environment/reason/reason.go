@@ -11,6 +11,7 @@ import (
 	"github.com/deployster-go/deployster/environment/definition"
 	"github.com/deployster-go/deployster/environment/record"
 	"github.com/deployster-go/deployster/internal/phrase"
+	"github.com/deployster-go/deployster/internal/unwatched"
 )
 
 // Code says why something of an environment is not in the desired state,
@@ -32,6 +33,7 @@ const (
 	ForeignInventory   Code = "other-inventory"   // nobody is at work with the one that it is bound to
 	HostsLeftOut       Code = "hosts-left-out"    // to other environments
 	IsStuck            Code = "stuck"
+	Unwatched          Code = "unwatched" // for a while, which its deadline does not count
 	FailedInBake       Code = "bake-failed"
 )
 
@@ -100,12 +102,15 @@ type Details struct {
 	Attempt     int
 	Failures    int
 	RetryAt     time.Time
-	Failed      int // hosts
-	Tolerates   int // hosts, of a rollback
-	Healthy     int // hosts
-	Desired     int // hosts
-	Double      int // hosts
-	Minimum     int // hosts
+	Failed      int           // hosts
+	Tolerates   int           // hosts, of a rollback
+	Healthy     int           // hosts
+	Desired     int           // hosts
+	Double      int           // hosts
+	Minimum     int           // hosts
+	Unwatched   time.Duration // that nobody watched the deployment
+	Absences    int
+	Deadline    time.Time // of the deployment
 	Config      definition.Configuration
 }
 
@@ -142,6 +147,8 @@ func (d Details) Text(code Code) (message, change string) {
 			"a controller with that inventory (--inventory), deployster env update from here, which binds the environment to this one, or the same name: in both"
 	case IsStuck:
 		return fmt.Sprintf("stuck (event %d): %s", d.Seq, d.Cause), d.unstick()
+	case Unwatched:
+		return d.unwatched()
 	case FailedInBake:
 		return "it failed after its end: " + d.Cause, strings.TrimPrefix(d.Back+", or a new revision", ", or ")
 	case TooManyFailed:
@@ -156,6 +163,15 @@ func (d Details) Text(code Code) (message, change string) {
 	default:
 		return d.turnText(code, waiting)
 	}
+}
+
+// unwatched is the text of Unwatched.
+func (d Details) unwatched() (message, change string) {
+	message = fmt.Sprintf("no controller watched it for %s (event %d), which its progress deadline does not count: that is at %s now", d.Unwatched, d.Seq, d.Deadline.Format("15:04:05 MST"))
+	if d.Absences >= unwatched.Most {
+		message += fmt.Sprintf("; after %d such times, further ones count", unwatched.Most)
+	}
+	return message, "a task becoming healthy"
 }
 
 // turnText is the text of a reason that a host has not its turn.
@@ -193,7 +209,11 @@ func (d Details) taskText(code Code) (message, change string) {
 		}
 		return "its host is no longer in the inventory, so it cannot be terminated", "the host in the inventory"
 	case NoProgress:
-		return fmt.Sprintf("no progress for %s", d.Config.ProgressDeadline), "a task becoming healthy"
+		message = fmt.Sprintf("no progress for %s", d.Config.ProgressDeadline)
+		if d.Unwatched > 0 {
+			message += fmt.Sprintf(", not counting %s in which no controller watched it", d.Unwatched)
+		}
+		return message, "a task becoming healthy"
 	case DeadlinePassed:
 		return fmt.Sprintf("not healthy within %s", d.Config.HealthyDeadline), "the task becoming healthy"
 	default:

@@ -23,6 +23,7 @@ const (
 	HostsZoned            = "environment-hosts-zoned"  // by the attribute that orders them
 	HostsCordoned         = "environment-hosts-cordoned"
 	HostsUncordoned       = "environment-hosts-uncordoned"
+	EnvironmentWatched    = "environment-watched"     // again, after nobody had for a while
 	TasksTaken            = "environment-tasks-taken" // of a deleted environment by another; of both
 	EnvironmentDeleted    = "environment-deleted"
 	TaskStarted           = "task-started"
@@ -46,7 +47,7 @@ const (
 // EventNames are the names of all events of environments and their tasks.
 func EventNames() []string {
 	return []string{
-		EnvironmentCreated, EnvironmentUpdated, EnvironmentStarted, EnvironmentFinished, EnvironmentFailed, EnvironmentStuck, BakeFailed, EnvironmentPaused, EnvironmentResumed, HostsChanged, HostsHeld, StepReached, StepVerifying, StepVerified, StepVerifyFailed, StepVerifyEnded, EnvironmentPromoted, HostsZoned, HostsCordoned, HostsUncordoned, TasksTaken, EnvironmentDeleted,
+		EnvironmentCreated, EnvironmentUpdated, EnvironmentStarted, EnvironmentFinished, EnvironmentFailed, EnvironmentStuck, BakeFailed, EnvironmentPaused, EnvironmentResumed, HostsChanged, HostsHeld, StepReached, StepVerifying, StepVerified, StepVerifyFailed, StepVerifyEnded, EnvironmentPromoted, HostsZoned, HostsCordoned, HostsUncordoned, EnvironmentWatched, TasksTaken, EnvironmentDeleted,
 		TaskStarted, TaskLaunched, TaskFinished, TaskFailed, TaskDeadlinePassed, TaskDied, TaskLost, TaskDrifted,
 		TaskRecovered, TaskCounted, TaskAdopted, TaskCheckFailed, TaskChecked, TaskTerminating, TaskTerminated, TaskTerminationFailed,
 	}

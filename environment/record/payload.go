@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/environment/definition"
@@ -49,6 +50,7 @@ type Payload struct {
 	Kept       []string               `json:"kept,omitempty"`        // of these, those whose tasks a rollback leaves alone
 	Inventory  string                 `json:"inventory,omitempty"`   // that the query of a definition is over
 	StepNumber int                    `json:"step_number,omitempty"` // of a deployment, from 1
+	Since      time.Time              `json:"since,omitzero"`        // when nobody watched any more
 	By         string                 `json:"by,omitempty"`
 	Reason     string                 `json:"reason,omitempty"`
 	Step       string                 `json:"step,omitempty"`

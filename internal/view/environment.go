@@ -7,6 +7,7 @@ import (
 	"io"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/charmbracelet/x/ansi"
 
@@ -379,7 +380,7 @@ func EnvironmentEvent(w io.Writer, e deploylog.Event, opts PlanOptions) error {
 	switch e.Name {
 	case record.EnvironmentFailed, record.EnvironmentStuck, record.BakeFailed, record.StepVerifyFailed, record.TaskFailed, record.TaskCheckFailed, record.TaskDied, record.TaskTerminationFailed:
 		mark = d.style.Red("✘")
-	case record.EnvironmentPaused, record.HostsHeld, record.HostsCordoned, record.TaskDeadlinePassed, record.TaskLost, record.TaskDrifted, record.StepVerifyEnded:
+	case record.EnvironmentPaused, record.HostsHeld, record.HostsCordoned, record.TaskDeadlinePassed, record.TaskLost, record.TaskDrifted, record.StepVerifyEnded, record.EnvironmentWatched:
 		mark = d.style.Yellow("!")
 	case record.StepReached, record.StepVerified, record.EnvironmentPromoted, record.EnvironmentFinished, record.TaskFinished, record.TaskChecked, record.TaskRecovered, record.TaskAdopted, record.TaskTerminated:
 		mark = d.style.Green("✔")
@@ -393,6 +394,7 @@ func EnvironmentEvent(w io.Writer, e deploylog.Event, opts PlanOptions) error {
 		Joined, Left, Lost []string
 		Hosts              []string
 		Drain              bool
+		Since              time.Time
 		Error, Diff        string
 	}
 	_ = json.Unmarshal(e.Data, &data) // as far as it can be read
@@ -405,6 +407,9 @@ func EnvironmentEvent(w io.Writer, e deploylog.Event, opts PlanOptions) error {
 	}
 	if e.Name == record.TaskAdopted {
 		text += fmt.Sprintf("  by revision %s from revision %d", clean(e.Revision), data.From)
+	}
+	if e.Name == record.EnvironmentWatched && !data.Since.IsZero() {
+		text += fmt.Sprintf("  nobody had for %s, which no deadline counts", e.CreatedAt.Sub(data.Since).Round(time.Second))
 	}
 	text += by(data.By) + because(data.Reason)
 	var cordoned []string
