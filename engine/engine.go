@@ -94,6 +94,7 @@ type Info struct {
 	Remote  bool   // its file system is not this machine's
 	Copies  bool   // it is Remote, and is to give each container a copy of the workspace, where that is mounted read-only
 	Works   bool   // it is Remote, and gives a container the directory of Spec.Work
+	Pins    bool   // it mounts what Mount.Found says, however its path changes meanwhile; others look whether it was that
 	Tied    bool   // a container ends with the process that runs it; Containers lists none that has lost it
 }
 
@@ -195,6 +196,10 @@ type Mount struct {
 	Source   string
 	Target   string
 	ReadOnly bool
+
+	// Found, unless it is zero, is what Source led to when it was checked. An engine on
+	// this machine mounts that, or Run fails with ErrReplaced before the program starts.
+	Found Found
 }
 
 // IO is what a container reads and writes. A nil Stdin is empty; nil writers

@@ -56,12 +56,12 @@ func seenAt(real string, mounts []Mount) (seen []string, err error) {
 		return nil, err
 	}
 	for _, m := range mounts {
-		source, err := os.Stat(m.Source)
-		if err != nil {
+		leads, ok := m.leads()
+		if !ok {
 			continue // whoever mounts it will say so
 		}
 		for _, a := range above {
-			if !os.SameFile(a.info, source) {
+			if !leads(a.info) {
 				continue
 			}
 			below, err := filepath.Rel(a.path, real)
@@ -75,29 +75,6 @@ func seenAt(real string, mounts []Mount) (seen []string, err error) {
 		}
 	}
 	return seen, nil
-}
-
-// Within reports whether a path of this machine is a directory or below it.
-func Within(directory, name string) (bool, error) {
-	owner, err := os.Stat(directory)
-	if errors.Is(err, fs.ErrNotExist) {
-		return false, nil
-	}
-	if err != nil {
-		return false, fmt.Errorf("find %s: %w", directory, err)
-	}
-	real, err := filepath.EvalSymlinks(name)
-	if errors.Is(err, fs.ErrNotExist) {
-		return false, nil
-	}
-	if err != nil {
-		return false, fmt.Errorf("find %s: %w", name, err)
-	}
-	above, err := ancestors(real)
-	if err != nil {
-		return false, err
-	}
-	return slices.ContainsFunc(above, func(a ancestor) bool { return os.SameFile(a.info, owner) }), nil
 }
 
 // ancestor is a file or a directory that holds it.

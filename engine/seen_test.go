@@ -1,6 +1,7 @@
 package engine_test
 
 import (
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -56,12 +57,13 @@ func TestADirectoryIsSeenWhereMountsShowIt(t *testing.T) {
 			}
 		})
 	}
-	for name, want := range map[string]bool{
-		state: true, filepath.Join(state, "work"): true, filepath.Join(elsewhere, "state", "work"): true,
-		workspace: false, elsewhere: false, filepath.Join(elsewhere, "inside"): false, filepath.Join(root, "none"): false,
+	for name, want := range map[string]error{
+		state: engine.ErrHidden, filepath.Join(state, "work"): engine.ErrHidden, filepath.Join(elsewhere, "state", "work"): engine.ErrHidden,
+		workspace: nil, elsewhere: nil, filepath.Join(elsewhere, "inside"): nil, filepath.Join(root, "none"): fs.ErrNotExist,
 	} {
-		got := must.Get(engine.Within(state, name))(t)
-		assert.Equal(t, want, got, "%s is within %s: %v", name, state, got)
+		_, err := engine.Finder{Hidden: state}.Find(name)
+		assert.ErrorIs(t, err, want, name)
 	}
-	assert.False(t, must.Get(engine.Within(filepath.Join(root, "none"), workspace))(t))
+	_, err := engine.Finder{Hidden: filepath.Join(root, "none")}.Find(workspace)
+	assert.NoError(t, err)
 }

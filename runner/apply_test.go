@@ -80,7 +80,8 @@ func TestWhatContainersRead(t *testing.T) {
 		for label, want := range map[string]string{invoke.LabelRun: "RUN", invoke.LabelLog: "LOG", invoke.LabelResource: "db", invoke.LabelAttempt: "1"} {
 			assert.Equal(t, want, run.Spec.Labels[label])
 		}
-		assert.Contains(t, run.Spec.Mounts, engine.Mount{Source: w.workspace, Target: w.workspace, ReadOnly: true})
+		shown := engine.Mount{Source: w.workspace, Target: w.workspace, ReadOnly: true}
+		assert.Contains(t, run.Spec.Mounts, must.Get(engine.Finder{}.Pin([]engine.Mount{shown}))(t)[0])
 		assert.Equal(t, w.workspace, run.Spec.WorkDir)
 	}
 }

@@ -81,7 +81,9 @@ func (r *Runner) initializeOne(ctx context.Context, res *resource) {
 func (r *Runner) refusal() error {
 	var problems []manifest.Problem
 	var others []error
+	var given []plugs.Given
 	for _, res := range r.resources {
+		given = append(given, plugs.Given{Resource: res.Resource, Mounts: res.target.Mounts})
 		var invalid *manifest.Error
 		switch {
 		case res.refused == nil:
@@ -95,6 +97,9 @@ func (r *Runner) refusal() error {
 	}
 	if len(others) > 0 {
 		return &failure.Error{Causes: others}
+	}
+	if !r.containers.Pins {
+		problems = append(problems, plugs.Nested(given)...)
 	}
 	if len(problems) > 0 {
 		return &manifest.Error{Problems: repeated.Once(problems)}

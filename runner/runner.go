@@ -27,6 +27,7 @@ import (
 	"github.com/deployster-go/deployster/runner/inits"
 	"github.com/deployster-go/deployster/runner/invoke"
 	"github.com/deployster-go/deployster/runner/pins"
+	"github.com/deployster-go/deployster/runner/plugs"
 	"github.com/deployster-go/deployster/runner/report"
 	"github.com/deployster-go/deployster/runner/taken"
 )
@@ -158,7 +159,7 @@ var ErrInterrupted = invoke.ErrInterrupted
 
 // New prepares a run; nothing is started yet.
 func New(spec Spec, containers Containers) *Runner {
-	containers.Parallelism = max(1, containers.Parallelism)
+	containers.Parallelism, containers.Written = max(1, containers.Parallelism), plugs.Written(spec.Manifest)
 	r := &Runner{spec: spec, containers: containers, byNode: map[string]*resource{}, secrets: &invoke.Secrets{}, room: spec.Manifest.Room()}
 	r.inits = cmp.Or(spec.InitAnswers, &inits.Answers{})
 	if len(spec.Secrets) > 0 {

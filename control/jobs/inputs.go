@@ -55,18 +55,28 @@ func (a *attempt) mounts(ctx context.Context) ([]engine.Mount, error) {
 		}
 	}
 	all = append(all, engine.Mount{Source: sources, Target: targetSources, ReadOnly: true})
-	state := filepath.Join(a.Workspace, engine.StateDir)
+	finder := engine.Finder{Hidden: filepath.Join(a.Workspace, engine.StateDir)}
+	for _, p := range a.recipe.Plugs {
+		if !p.ReadOnly {
+			finder.Written = append(finder.Written, p.Path)
+		}
+	}
 	for _, p := range a.recipe.Plugs {
 		if _, err := os.Stat(p.Path); err != nil {
 			return nil, unbuildable("its plug %s: %v; make it, or submit the group without it", p.Path, err)
 		}
 		// What holds the state shows it empty, see spec; a part of it would be shown as it is.
-		if within, err := engine.Within(state, p.Path); err != nil {
-			return nil, fmt.Errorf("its plug %s: %w", p.Path, err)
-		} else if within {
+		pinned, err := finder.Pin([]engine.Mount{{Source: p.Path, Target: p.ContainerPath, ReadOnly: p.ReadOnly}})
+		var link *engine.LinkError
+		switch {
+		case errors.Is(err, engine.ErrHidden):
 			return nil, unbuildable("no job may see what is in %s: its plug %s leads there; submit the group with another", engine.StateDir, p.Path)
+		case errors.As(err, &link):
+			return nil, unbuildable("its plug %s: %v; submit the group with the path that it leads to", p.Path, err)
+		case err != nil:
+			return nil, fmt.Errorf("its plug %s: %w", p.Path, err)
 		}
-		all = append(all, engine.Mount{Source: p.Path, Target: p.ContainerPath, ReadOnly: p.ReadOnly})
+		all = append(all, pinned...)
 	}
 	if err := a.comparePlugs(ctx); err != nil {
 		return nil, err

@@ -113,6 +113,9 @@ func (e *Engine) run(ctx context.Context, fail context.CancelCauseFunc, spec eng
 		}
 		ended = true
 		if shim.failed() {
+			if err := replaced(spec, shim.reason()); err != nil {
+				return engine.Exit{}, err
+			}
 			return engine.Exit{}, e.runError("start the container", spec, errors.New(shim.reason()))
 		}
 		exit, _, err := e.exit(ctx, id, end.code)
@@ -174,6 +177,13 @@ func (r *run) start(ctx context.Context) error {
 		return r.runError("start the container", r.spec, err)
 	}
 	r.passes("the container is started")
+	if !shimmed { // nobody has looked from inside
+		for _, m := range r.spec.Mounts {
+			if err := m.Changed(); err != nil {
+				return err
+			}
+		}
+	}
 	if r.streams.Stdin != nil {
 		go func() {
 			defer crash.Cancel(r.fail, "feeding a container")

@@ -364,6 +364,61 @@ func TestHeldWithoutAShim(t *testing.T) {
 	}
 }
 
+// A path that leads elsewhere when the engine mounts it: the shim sees that before the program
+// starts, and where there is none the container is killed.
+func TestWhatWasCheckedIsMountedOrNothing(t *testing.T) {
+	probe := loadProbe(t, open(t))
+	e := openWith(t, Options{Shim: shimBinary(t)})
+	root := must.Get(filepath.EvalSymlinks(t.TempDir()))(t)
+	plug, secret := filepath.Join(root, "plug"), filepath.Join(root, "secret")
+	for _, dir := range []string{plug, secret} {
+		require.NoError(t, os.Mkdir(dir, 0o755))
+		require.NoError(t, os.WriteFile(filepath.Join(dir, "file"), []byte(filepath.Base(dir)), 0o644))
+	}
+	hold := make(chan struct{})
+	close(hold)
+	for name, c := range map[string]struct {
+		spec  engine.Spec
+		stdin io.Reader
+	}{
+		"with all of its input":     {engine.Spec{Whole: true}, strings.NewReader("x")},
+		"held":                      {engine.Spec{Hold: hold}, strings.NewReader("x")},
+		"with input":                {engine.Spec{}, strings.NewReader("x")},
+		"without input":             {engine.Spec{}, nil},
+		"without room for the shim": {engine.Spec{Pids: shimPids - 1}, nil},
+	} {
+		spec := c.spec
+		spec.Image, spec.Args = probe.ref, []string{"read", "/plug/file"}
+		spec.Mounts = must.Get(engine.Finder{}.Pin([]engine.Mount{{Source: plug, Target: "/plug"}}))(t)
+		var out bytes.Buffer
+		exit, err := e.Run(t.Context(), spec, engine.IO{Stdin: c.stdin, Stdout: &out})
+		require.NoError(t, err, name)
+		assert.Equal(t, "0 plug", fmt.Sprint(exit.Code, " ", out.String()), name)
+		out.Reset()
+		if c.stdin != nil {
+			c.stdin = strings.NewReader("x")
+		}
+		e.passed = func(point string) {
+			switch point {
+			case "the container is about to start":
+				assert.NoError(t, errors.Join(os.Rename(plug, plug+".old"), os.Symlink(secret, plug)))
+			case "the container is started":
+				if spec.Pids == 0 { // the engine's part is done, and all looks as it did
+					assert.NoError(t, errors.Join(os.Remove(plug), os.Rename(plug+".old", plug)))
+				}
+			}
+		}
+		_, err = e.Run(t.Context(), spec, engine.IO{Stdin: c.stdin, Stdout: &out})
+		e.passed = nil
+		assert.ErrorIs(t, err, engine.ErrReplaced, name)
+		if spec.Pids == 0 {
+			assert.Empty(t, out.String(), name)
+			continue
+		}
+		assert.NoError(t, errors.Join(os.Remove(plug), os.Rename(plug+".old", plug)))
+	}
+}
+
 func TestAShimMustRunInEveryContainer(t *testing.T) {
 	file := shimBinary(t)
 	assert.NoError(t, checkShim(file), "the real one")

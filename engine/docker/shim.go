@@ -74,9 +74,11 @@ const shimIdle = 10 * time.Minute
 const shimMemory = 32 << 20
 
 // usesShim reports whether a run is held by the shim: until its release, until its
-// input is whole, or both. A run without stdin cannot be held by it.
+// input is whole, or both; else only until it has looked at what is mounted.
 func (e *Engine) usesShim(spec engine.Spec, stdin bool) bool {
-	return (spec.Hold != nil || spec.Whole) && stdin && e.shim != "" && !e.withoutShim(spec.Image) &&
+	waits := (spec.Hold != nil || spec.Whole) && stdin
+	verifies := spec.Hold == nil && slices.ContainsFunc(spec.Mounts, func(m engine.Mount) bool { return m.Found != (engine.Found{}) })
+	return (waits || verifies) && e.shim != "" && !e.withoutShim(spec.Image) &&
 		(spec.Pids == 0 || spec.Pids >= shimPids) && (spec.Memory == 0 || spec.Memory >= shimMemory)
 }
 
@@ -126,12 +128,53 @@ func (e *Engine) insertShim(config *container.Config, host *container.HostConfig
 		return
 	}
 	target := shimTarget + rand.Text() // not the mark, which the program must not learn
-	role := entrypoint.Await(mark)
-	if spec.Whole {
-		role = entrypoint.AwaitWhole(mark, e.idle)
+	role := entrypoint.Now(mark, e.expected(spec))
+	switch {
+	case !config.OpenStdin, spec.Hold == nil && !spec.Whole:
+	case spec.Whole:
+		role = entrypoint.AwaitWhole(mark, e.idle, e.expected(spec))
+	default:
+		role = entrypoint.Await(mark, e.expected(spec))
 	}
 	config.Entrypoint, config.Cmd = append([]string{target}, role...), argv
 	host.Mounts = append(host.Mounts, mount.Mount{Type: mount.TypeBind, Source: e.shim, Target: target, ReadOnly: true})
+}
+
+// expected is what a container is to see of what was checked. Where this machine does not say
+// what its kernel and its files are, nothing is.
+func (e *Engine) expected(spec engine.Spec) (expected entrypoint.Expected) {
+	boot, err := os.ReadFile(entrypoint.BootFile)
+	if err != nil {
+		return expected
+	}
+	shim, err := (engine.Finder{}).Find(e.shim)
+	if err != nil {
+		return expected
+	}
+	expected.Boot, expected.Shim = string(boot), entrypoint.Source(shim)
+	for _, m := range spec.Mounts {
+		if m.Found != (engine.Found{}) {
+			is := entrypoint.Source(m.Found)
+			is.Path = m.Target
+			expected.Mounts = append(expected.Mounts, is)
+		}
+	}
+	return expected
+}
+
+// replaced returns the error of a container whose shim has seen something else than was checked,
+// nil for another reason.
+func replaced(spec engine.Spec, reason string) error {
+	at, is := strings.CutPrefix(reason, entrypoint.ReplacedText)
+	if !is {
+		return nil
+	}
+	for _, m := range spec.Mounts {
+		if at == m.Target || strings.HasPrefix(at, m.Target+": ") {
+			return fmt.Errorf("mount source %s: %w; run again, or give the engine and this process the same %[1]s", m.Source, engine.ErrReplaced)
+		}
+	}
+	return engine.ErrReplaced
 }
 
 // shimReport passes the stderr of a container on, except for the shim's report of

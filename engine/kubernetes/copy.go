@@ -97,6 +97,12 @@ func (p *packer) mount(as string, m engine.Mount) (err error) {
 	if err != nil {
 		return err
 	}
+	found := m.Found
+	if found == (engine.Found{}) {
+		if found, err = (engine.Finder{}).Find(real); err != nil {
+			return err
+		}
+	}
 	info, err := os.Lstat(real)
 	if err != nil {
 		return err
@@ -114,6 +120,15 @@ func (p *packer) mount(as string, m engine.Mount) (err error) {
 	defer func() { err = errors.Join(err, root.Close()) }()
 	if now, err := realSource(m); err != nil || now != real {
 		return errors.Join(fmt.Errorf("%s was replaced while it was copied", m.Source), err)
+	}
+	opened := info
+	if info.IsDir() {
+		if opened, err = root.Stat("."); err != nil {
+			return err
+		}
+	}
+	if found != (engine.Found{}) && (found.Path != real || !found.Is(opened)) {
+		return fmt.Errorf("%s: %w", m.Source, engine.ErrReplaced)
 	}
 	if !info.IsDir() {
 		return p.leaf(source{root, filepath.Base(real), real, as, m.Target}, info)

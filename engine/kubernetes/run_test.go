@@ -418,6 +418,16 @@ func TestWhatIsReplacedWhileItIsCopiedIsRefusedAndWhatIsRemovedLeftOut(t *testin
 	}
 }
 
+func TestWhatIsCopiedIsWhatWasChecked(t *testing.T) {
+	dir, other := tree(t, "plug/file"), tree(t, "key")
+	plug := filepath.Join(dir, "plug")
+	mounts, err := engine.Finder{}.Pin([]engine.Mount{{Source: plug, Target: "/x"}})
+	succeed(t, err, os.Rename(plug, plug+".old"), os.Rename(other, plug))
+	var packed bytes.Buffer
+	assert.ErrorIs(t, (&copied{mounts: mounts}).pack(&packed), engine.ErrReplaced)
+	assert.NotContains(t, packed.String(), "key")
+}
+
 func succeed(t *testing.T, errs ...error) { require.NoError(t, errors.Join(errs...)) }
 
 func TestWhatIsHiddenHasAPlaceInWhatIsCopied(t *testing.T) {

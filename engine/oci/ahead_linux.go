@@ -1,8 +1,13 @@
 package oci
 
 import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
 	"sync"
 
+	"github.com/deployster-go/deployster/engine"
 	"github.com/deployster-go/deployster/internal/crash"
 )
 
@@ -17,8 +22,9 @@ type ahead struct {
 	closed   bool
 }
 
-// take returns a launcher that was started ahead, or a new one.
-func (e *Engine) take() (*container, error) {
+// take returns a launcher that was started ahead, or a new one where that does not see what the
+// mounts are of: what is mounted in its namespace may be older than they are.
+func (e *Engine) take(mounts []engine.Mount) (*container, error) {
 	e.ahead.mutex.Lock()
 	c := e.ahead.next
 	if c != nil {
@@ -33,8 +39,23 @@ func (e *Engine) take() (*container, error) {
 		c.close()
 		return e.prepare()
 	default:
+	}
+	if c.sees(mounts) {
 		return c, nil
 	}
+	c.close()
+	return e.prepare()
+}
+
+// sees reports whether the launcher finds what was found of mounts, as far as that can be asked.
+func (l *launcher) sees(mounts []engine.Mount) bool {
+	for _, m := range mounts {
+		info, err := os.Stat(fmt.Sprintf("/proc/%d/root%s", l.process.Pid, m.Found.Path))
+		if m.Found != (engine.Found{}) && (errors.Is(err, fs.ErrNotExist) || err == nil && !m.Found.Is(info)) {
+			return false
+		}
+	}
+	return true
 }
 
 // startAhead has a launcher started for the next run, unless there is one. One

@@ -42,6 +42,7 @@ type host struct {
 	hostname string
 	flat     bool     // the runtime's read-only mounts are so all the way down
 	files    []string // sources of mounts that are no directories
+	sources  []string // where the runtime finds the source of each mount; nil is at its own place
 	seccomp  *specs.LinuxSeccomp
 }
 
@@ -254,7 +255,7 @@ func ownMounts(rootless, ownNetwork bool, binds []engine.Mount) []specs.Mount {
 // refuses to look.
 func mounts(spec engine.Spec, h host) ([]specs.Mount, error) {
 	var all []specs.Mount
-	for _, m := range spec.Mounts {
+	for i, m := range spec.Mounts {
 		target := path.Clean(m.Target)
 		switch {
 		case !filepath.IsAbs(m.Source):
@@ -276,7 +277,11 @@ func mounts(spec engine.Spec, h host) ([]specs.Mount, error) {
 			// system, and would mount writable.
 			options = append(options, "ro", "rro")
 		}
-		all = append(all, specs.Mount{Destination: target, Type: "bind", Source: m.Source, Options: options})
+		source := m.Source
+		if h.sources != nil {
+			source = h.sources[i]
+		}
+		all = append(all, specs.Mount{Destination: target, Type: "bind", Source: source, Options: options})
 	}
 	for _, hidden := range spec.Hide {
 		target := path.Clean(hidden)

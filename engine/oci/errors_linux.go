@@ -25,6 +25,8 @@ func (e *Engine) explain(spec engine.Spec, failure *entrypoint.Failure) error {
 		return false
 	}
 	switch {
+	case failure.Replaced:
+		return fmt.Errorf("%w: %w", engine.ErrReplaced, failure)
 	case !failure.Runtime:
 		return failure
 	case engine.Exhausted(failure): // whatever else it says: runtimes name what they were about to do

@@ -260,6 +260,7 @@ func (e *Engine) Info(ctx context.Context) (engine.Info, error) {
 		address += " without control groups: memory and processes are not bounded"
 	}
 	return engine.Info{
+		Pins: true,
 		Name: "oci", Version: e.version, OS: "linux", Arch: runtime.GOARCH, Address: address, Tied: true,
 	}, nil
 }

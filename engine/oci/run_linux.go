@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"time"
@@ -70,7 +71,7 @@ func (e *Engine) run(ctx context.Context, fail context.CancelCauseFunc, spec eng
 	}
 	defer lease.Release()
 
-	c, err := e.take()
+	c, err := e.take(spec.Mounts)
 	if err != nil {
 		return engine.Exit{}, err
 	}
@@ -164,15 +165,9 @@ func (e *Engine) request(ctx context.Context, id string, spec engine.Spec, lease
 	if err != nil {
 		return entrypoint.Request{}, err
 	}
-	for _, m := range spec.Mounts {
-		switch source, err := os.Stat(m.Source); {
-		case errors.Is(err, fs.ErrNotExist):
-			return entrypoint.Request{}, &engine.SpecError{Cause: fmt.Errorf("mount source %s does not exist: %w", m.Source, err)}
-		case err != nil:
-			return entrypoint.Request{}, fmt.Errorf("mount source %s: %w", m.Source, err)
-		case !source.IsDir():
-			h.files = append(h.files, m.Source)
-		}
+	sources, err := e.sources(spec, &h)
+	if err != nil {
+		return entrypoint.Request{}, err
 	}
 	if e.rootless && (spec.Memory != 0 || spec.Pids != 0) {
 		e.warnUnbounded(ctx, "without root there are no control groups; run as root, or use the docker engine")
@@ -201,6 +196,7 @@ func (e *Engine) request(ctx context.Context, id string, spec engine.Spec, lease
 		Hide:     e.cgroups.hidden,
 		Unified:  e.insistent(),
 		Layers:   lease.Layers,
+		Sources:  sources,
 		Files:    networkFiles(config.Hostname, spec.Network),
 		User:     user,
 		Runtime:  e.runtime,
@@ -209,6 +205,33 @@ func (e *Engine) request(ctx context.Context, id string, spec engine.Spec, lease
 		Steps:    spec.Hold != nil || !e.keeps,
 		Config:   entrypoint.Config{Version: config.Version, Process: config.Process, Hostname: config.Hostname, Mounts: mounts, Linux: linux},
 	}, nil
+}
+
+// sources are those of the mounts: what was found of each when it was checked, or is now. The
+// launcher shows the runtime nothing else.
+func (e *Engine) sources(spec engine.Spec, h *host) ([]entrypoint.Source, error) {
+	var all []entrypoint.Source
+	for i, m := range spec.Mounts {
+		if !filepath.IsAbs(m.Source) {
+			return nil, nil // which its configuration refuses
+		}
+		found := m.Found
+		if found == (engine.Found{}) {
+			var err error
+			switch found, err = (engine.Finder{}).Find(m.Source); {
+			case errors.Is(err, fs.ErrNotExist):
+				return nil, &engine.SpecError{Cause: fmt.Errorf("mount source %s does not exist: %w", m.Source, err)}
+			case err != nil:
+				return nil, fmt.Errorf("mount source %s: %w", m.Source, err)
+			}
+		}
+		if !found.Dir {
+			h.files = append(h.files, m.Source)
+		}
+		all = append(all, entrypoint.Source(found))
+		h.sources = append(h.sources, entrypoint.SourceAt(e.dir.mountPoint(), i))
+	}
+	return all, nil
 }
 
 // crun reports whether the runtime is crun, which has an option to do without control

@@ -410,6 +410,62 @@ func TestALauncherThatDoesNothingIsAnError(t *testing.T) {
 	})
 }
 
+// A path that leads elsewhere when it is mounted shows the container nothing.
+func TestWhatWasCheckedIsMountedOrNothing(t *testing.T) {
+	e := open(t)
+	loadProbe(t, e)
+	root := must.Get(filepath.EvalSymlinks(t.TempDir()))(t)
+	plug, secret := filepath.Join(root, "plug"), filepath.Join(root, "secret")
+	for _, dir := range []string{plug, secret} {
+		require.NoError(t, os.Mkdir(dir, 0o755))
+		require.NoError(t, os.WriteFile(filepath.Join(dir, "file"), []byte(filepath.Base(dir)), 0o644))
+	}
+	read := func() (string, error) {
+		spec, out := probe("read", "/plug/file"), bytes.Buffer{}
+		spec.Mounts = must.Get(engine.Finder{}.Pin([]engine.Mount{{Source: plug, Target: "/plug"}}))(t)
+		_, err := e.Run(t.Context(), spec, engine.IO{Stdout: &out})
+		return out.String(), err
+	}
+	for name, replace := range map[string]func() error{
+		"by a link":      func() error { return os.Symlink(secret, plug) },
+		"by a directory": func() error { return os.Rename(secret, plug) },
+		"by nothing":     func() error { return nil },
+	} {
+		back := func() {}
+		e.passed = func(point string) {
+			if point == "the record is made" { // after the check, before the mount
+				assert.NoError(t, errors.Join(os.Rename(plug, plug+".old"), replace()), name)
+				back = func() {
+					if name == "by a directory" {
+						assert.NoError(t, os.Rename(plug, secret))
+					}
+					_ = os.Remove(plug)
+					assert.NoError(t, os.Rename(plug+".old", plug))
+				}
+			}
+		}
+		said, err := read()
+		e.passed = nil
+		back()
+		assert.ErrorIs(t, err, engine.ErrReplaced, name)
+		assert.Empty(t, said, name)
+	}
+	said, err := read()
+	require.NoError(t, err)
+	assert.Equal(t, "plug", said)
+	if os.Geteuid() != 0 {
+		return
+	}
+	// There is a launcher by now that waits, and may not see what is mounted from here on.
+	e.ahead.starting.Wait()
+	require.NoError(t, unix.Mount("tmpfs", plug, "tmpfs", 0, ""))
+	t.Cleanup(func() { assert.NoError(t, unix.Unmount(plug, unix.MNT_DETACH)) })
+	require.NoError(t, os.WriteFile(filepath.Join(plug, "file"), []byte("mounted"), 0o644))
+	said, err = read()
+	require.NoError(t, err)
+	assert.Equal(t, "mounted", said)
+}
+
 // actLose makes this test binary end its first thread, say so, and go on until its stdin ends.
 const actLose = "lose"
 

@@ -188,6 +188,9 @@ func (c *checker) spec(ctx context.Context, action string, invocation protocol.I
 		Labels:  map[string]string{labelTest: action},
 	}
 	if c.Workspace != "" {
+		if spec.Mounts, err = c.finder().Pin(c.mounts); err != nil {
+			return engine.Spec{}, fmt.Errorf("plugs: %w", err)
+		}
 		spec.WorkDir = c.Workspace
 		spec.Env = append(spec.Env, "DEPLOYSTER_WORKSPACE="+c.Workspace)
 		spec.Mounts = append([]engine.Mount{{Source: c.Workspace, Target: c.Workspace, ReadOnly: true}}, spec.Mounts...)
@@ -211,6 +214,17 @@ func (c *checker) spec(ctx context.Context, action string, invocation protocol.I
 		return engine.Spec{}, fmt.Errorf("%w: hiding what types may not see: %w", errOurs, err)
 	}
 	return spec, nil
+}
+
+// finder finds what plugs lead to, as in a run.
+func (c *checker) finder() engine.Finder {
+	f := engine.Finder{Hidden: filepath.Join(c.Workspace, engine.StateDir)}
+	for _, m := range c.mounts {
+		if !m.ReadOnly {
+			f.Written = append(f.Written, m.Source)
+		}
+	}
+	return f
 }
 
 // exited judges the exit code of init or state.

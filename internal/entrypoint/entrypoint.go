@@ -80,7 +80,8 @@ const Word = "__entrypoint"
 // The roles.
 const (
 	roleLaunch     = "launch"
-	roleAwait      = "await"       // a mark, the program and its arguments follow
+	roleNow        = "now"         // a mark, what is Expected, the program and its arguments follow
+	roleAwait      = "await"       // the same
 	roleAwaitWhole = "await-whole" // the idle timeout, and then the same
 	roleEmpty      = "empty"
 	rolePod        = "pod"     // a Pod, the program and its arguments follow
@@ -127,16 +128,20 @@ func Launch(dir string) (file string, argv []string, err error) {
 	return "/proc/self/exe", []string{LauncherName, Word, roleLaunch, dir}, nil
 }
 
+// Now returns the arguments of a shim that becomes its program at once, if the container sees
+// what is expected. The program and its arguments are to follow.
+func Now(mark string, e Expected) []string { return []string{Word, roleNow, mark, e.text()} }
+
 // Await returns the arguments of a shim that becomes its program when the first
 // byte can be read from stdin. The program and its arguments are to follow.
-func Await(mark string) []string { return []string{Word, roleAwait, mark} }
+func Await(mark string, e Expected) []string { return []string{Word, roleAwait, mark, e.text()} }
 
 // AwaitWhole returns the arguments of a shim that becomes its program when all of
 // a framed input (see Send) has been read from stdin. It gives up when nothing
 // comes for as long as idle, if that is not 0. The program and its arguments are
 // to follow.
-func AwaitWhole(mark string, idle time.Duration) []string {
-	return []string{Word, roleAwaitWhole, idle.String(), mark}
+func AwaitWhole(mark string, idle time.Duration, e Expected) []string {
+	return []string{Word, roleAwaitWhole, idle.String(), mark, e.text()}
 }
 
 // Failed is the exit code of a role that could not be taken, and of a shim that

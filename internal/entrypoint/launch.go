@@ -2,6 +2,8 @@ package entrypoint
 
 import (
 	"encoding/json"
+	"path"
+	"strconv"
 
 	"github.com/opencontainers/runtime-spec/specs-go"
 )
@@ -17,6 +19,7 @@ type Request struct {
 	Layers   []string          // directories of the image, the topmost first
 	Hide     []string          // directories of the machine in whose place the runtime sees empty ones
 	Unified  bool              // the runtime sees one hierarchy of control groups, which it cannot change
+	Sources  []Source          // of mounts: the runtime finds each below SourceAt
 	Files    map[string]string // put above the image: path to content
 	User     string            // USER[:GROUP] as in an image's configuration; names are the image's
 	Runtime  string            // absolute path of the runtime; "" only tries what a launcher needs
@@ -26,6 +29,18 @@ type Request struct {
 	Steps    bool              // create the container, report that, and start it on a Start
 	Config   Config
 }
+
+// Source is a file or directory of the machine that was checked.
+type Source struct {
+	Path   string // without links
+	Device uint64
+	Inode  uint64
+	Dir    bool
+}
+
+// SourceAt returns where a launcher shows the source of that number, and nothing else, to the
+// runtime. The directory is Request.Dir.
+func SourceAt(dir string, number int) string { return path.Join(dir, sourcesDir, strconv.Itoa(number)) }
 
 // Config is an OCI runtime's config.json. User, home directory and the
 // capabilities of somebody who is not root are completed by the launcher, which
@@ -39,6 +54,9 @@ type Config struct {
 	Mounts   json.RawMessage `json:"mounts"`
 	Linux    json.RawMessage `json:"linux"`
 }
+
+// sourcesDir is what has the sources of mounts, below Request.Dir.
+const sourcesDir = "sources"
 
 // Start orders the launcher of a created container to start its program.
 type Start struct{}
@@ -57,4 +75,6 @@ type Failure struct {
 	Text    string // how it failed
 	Linux   string `json:",omitempty"` // the first version that can do it, if this kernel cannot
 	Runtime bool   // the runtime reported it
+
+	Replaced bool `json:",omitempty"` // a Source is not what it was
 }

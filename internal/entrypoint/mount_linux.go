@@ -1,6 +1,7 @@
 package entrypoint
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path"
@@ -42,6 +43,10 @@ func (l *launcher) mount() error {
 			return failed("mount control groups on "+cgroupRoot, err)
 		}
 	}
+	held, err := l.sources()
+	if err != nil {
+		return err
+	}
 	if err := unix.Mount("tmpfs", l.request.Dir, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, private); err != nil {
 		return failed("mount a tmpfs on "+l.request.Dir, err)
 	}
@@ -58,7 +63,74 @@ func (l *launcher) mount() error {
 			return failed("put a file above the image", err)
 		}
 	}
+	if err := l.show(held); err != nil {
+		return err
+	}
 	return l.overlay()
+}
+
+// sources takes hold of what mounts are to show: what is made or mounted in its place later
+// changes nothing of it. It has none of what the launcher mounts in Request.Dir.
+func (l *launcher) sources() (held []int, err error) {
+	for _, s := range l.request.Sources {
+		tree, err := s.hold()
+		if errors.Is(err, errReplaced) || errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ELOOP) || errors.Is(err, unix.ENOTDIR) {
+			return nil, &Failure{Doing: "mount " + s.Path, Text: err.Error(), Replaced: true}
+		}
+		if err != nil {
+			return nil, unsupported("5.6", "mount "+s.Path, err)
+		}
+		held = append(held, tree)
+	}
+	return held, nil
+}
+
+// errReplaced is that another file or directory is in the place of a source.
+var errReplaced = errors.New("it was replaced by something else since it was checked")
+
+// hold returns the mount of what is at the source, if that is what was checked.
+func (s Source) hold() (int, error) {
+	how := unix.OpenHow{Flags: unix.O_PATH | unix.O_CLOEXEC, Resolve: unix.RESOLVE_NO_SYMLINKS}
+	if s.Dir {
+		how.Flags |= unix.O_DIRECTORY
+	}
+	source, err := unix.Openat2(unix.AT_FDCWD, s.Path, &how)
+	if err != nil {
+		return 0, err
+	}
+	defer func() { _ = unix.Close(source) }()
+	var is unix.Stat_t
+	if err := unix.Fstat(source, &is); err != nil {
+		return 0, err
+	}
+	if is.Dev != s.Device || is.Ino != s.Inode {
+		return 0, errReplaced
+	}
+	return unix.OpenTree(source, "", unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC|unix.AT_RECURSIVE|unix.AT_EMPTY_PATH)
+}
+
+// show mounts what is held where the runtime looks for it.
+func (l *launcher) show(held []int) error {
+	if err := os.Mkdir(sourcesDir, 0o700); err != nil {
+		return failed("make a directory", err)
+	}
+	for i, tree := range held {
+		s, at := l.request.Sources[i], SourceAt(".", i)
+		var err error
+		if s.Dir {
+			err = os.Mkdir(at, 0o700)
+		} else {
+			err = os.WriteFile(at, nil, 0o600)
+		}
+		if err == nil {
+			err = unix.MoveMount(tree, "", unix.AT_FDCWD, at, unix.MOVE_MOUNT_F_EMPTY_PATH)
+		}
+		if err != nil {
+			return failed("mount "+s.Path, err)
+		}
+		_ = unix.Close(tree)
+	}
+	return nil
 }
 
 // cgroupRoot is where runtimes look for control groups.

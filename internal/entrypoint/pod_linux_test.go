@@ -269,12 +269,17 @@ func self(t *testing.T) string {
 // await starts a shim that awaits the first byte of input before argv: a mark, the
 // program and its arguments.
 func await(t *testing.T, argv ...string) (shim *exec.Cmd, stdin io.WriteCloser, stdout, stderr *bytes.Buffer) {
-	return start(t, append([]string{entrypoint.Word, "await"}, argv...)...)
+	if len(argv) > 0 {
+		argv = append(entrypoint.Await(argv[0], entrypoint.Expected{}), argv[1:]...)
+	} else {
+		argv = []string{entrypoint.Word, "await"}
+	}
+	return start(t, argv...)
 }
 
 // awaitWhole starts a shim that awaits a whole input before the program argv.
 func awaitWhole(t *testing.T, idle time.Duration, argv ...string) (shim *exec.Cmd, stdin io.WriteCloser, stdout, stderr *bytes.Buffer) {
-	return start(t, append(entrypoint.AwaitWhole("mark", idle), argv...)...)
+	return start(t, append(entrypoint.AwaitWhole("mark", idle, entrypoint.Expected{}), argv...)...)
 }
 
 func start(t *testing.T, argv ...string) (shim *exec.Cmd, stdin io.WriteCloser, stdout, stderr *bytes.Buffer) {

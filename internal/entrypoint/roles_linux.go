@@ -9,7 +9,7 @@ func take(args []string) int {
 	switch role, rest := args[0], args[1:]; role {
 	case roleLaunch:
 		return launch()
-	case roleAwait, roleAwaitWhole:
+	case roleNow, roleAwait, roleAwaitWhole:
 		return shim(role, rest)
 	case rolePod:
 		return pod(rest)

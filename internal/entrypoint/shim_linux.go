@@ -15,14 +15,19 @@ import (
 // in PATH, at once. shim returns only when the program is not to run: it has
 // then written to stderr the mark, which the program never learns, and the reason.
 func shim(role string, args []string) int {
-	mark, reason, wait := "", errors.New("the entrypoint shim needs a mark and a program"), awaitFirst
-	if role == roleAwaitWhole && len(args) > 0 {
+	mark, reason, wait := "", errors.New("the entrypoint shim needs a mark, what is expected and a program"), awaitFirst
+	switch {
+	case role == roleNow:
+		wait = func(int) error { return nil }
+	case role == roleAwaitWhole && len(args) > 0:
 		idle, err := time.ParseDuration(args[0])
 		wait = func(stdin int) error { return errors.Join(err, awaitWhole(stdin, idle)) }
 		args = args[1:]
 	}
-	if len(args) >= 2 {
-		mark, reason = args[0], become(wait, args[1:])
+	if len(args) >= 3 {
+		if mark, reason = args[0], verify(args[1]); reason == nil {
+			reason = become(wait, args[2:])
+		}
 	}
 	// One write, so that a reader that looks for the mark finds it whole.
 	_, _ = os.Stderr.WriteString(mark + reason.Error())

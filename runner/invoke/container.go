@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"slices"
 	"strconv"
 
 	"github.com/deployster-go/deployster/engine"
@@ -91,7 +90,9 @@ func (v *Invoker) containerSpec(run protocol.Invocation, image engine.Image, plu
 		return spec, nil
 	}
 	if c.Remote {
-		c.showWorkspace(&spec)
+		if err := c.showWorkspace(&spec, nil); err != nil {
+			return spec, err
+		}
 		return c.hideState(spec)
 	}
 	// One that appears while the container runs would be seen.
@@ -102,9 +103,10 @@ func (v *Invoker) containerSpec(run protocol.Invocation, image engine.Image, plu
 	if err := errors.Join(os.MkdirAll(work, 0o700), openToAll(work)); err != nil {
 		return spec, fmt.Errorf("making a work directory: %w", err)
 	}
-	c.showWorkspace(&spec)
+	if err := c.showWorkspace(&spec, []engine.Mount{{Source: work, Target: protocol.WorkDir}}); err != nil {
+		return spec, err
+	}
 	spec.Env = append(spec.Env, workVariable)
-	spec.Mounts = slices.Insert(spec.Mounts, 1, engine.Mount{Source: work, Target: protocol.WorkDir})
 	return c.hideState(spec)
 }
 
@@ -116,11 +118,21 @@ func (c *Containers) hideState(spec engine.Spec) (_ engine.Spec, err error) {
 	return spec, nil
 }
 
-// showWorkspace has a container see the workspace, before all that may be mounted within it.
-func (c *Containers) showWorkspace(spec *engine.Spec) {
+// showWorkspace has a container see the workspace and what is given of its own, before all that may
+// be mounted within them. All is what is there now, and plugs are nothing that no type may see.
+func (c *Containers) showWorkspace(spec *engine.Spec, own []engine.Mount) error {
 	spec.WorkDir = c.Workspace
 	spec.Env = append(spec.Env, "DEPLOYSTER_WORKSPACE="+c.Workspace)
-	spec.Mounts = append([]engine.Mount{{Source: c.Workspace, Target: c.Workspace, ReadOnly: true}}, spec.Mounts...)
+	own, err := engine.Finder{}.Pin(append([]engine.Mount{{Source: c.Workspace, Target: c.Workspace, ReadOnly: true}}, own...))
+	if err != nil {
+		return err
+	}
+	plugs, err := engine.Finder{Hidden: c.StateDir(), Written: c.Written}.Pin(spec.Mounts)
+	if err != nil {
+		return err
+	}
+	spec.Mounts = append(own, plugs...)
+	return nil
 }
 
 // openToAll lets any user of a container write into a directory; on this

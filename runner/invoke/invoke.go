@@ -72,6 +72,8 @@ type Containers struct {
 	Remote      bool              // the engine does not see this machine's files: no workspace, and no work directory of this machine
 	Copies      bool              // it is Remote, and has a copy of the workspace in each container
 	Works       bool              // it is Remote, and has a work directory in each container, which goes with that
+	Pins        bool              // the engine mounts what was checked, whatever is in its place by then
+	Written     []string          // plugs to which types may write: a link in them may be one that they made
 	Stop        Stop              // may be nil; closed: start nothing new, let running actions finish
 	Now         func() time.Time  // the clock
 	Reserve     *Reserve          // may be nil: processes that serve end with the run

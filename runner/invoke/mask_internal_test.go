@@ -194,6 +194,10 @@ func TestWhatContainersSee(t *testing.T) {
 		v := &Invoker{containers: Containers{Workspace: dir, Remote: c.remote, Copies: c.copies, Works: c.works}}
 		spec, err := v.containerSpec(protocol.Invocation{}, engine.Image{ID: "sha256:1"}, []engine.Mount{plug}, false, work)
 		require.NoError(t, err)
+		for i := range spec.Mounts {
+			assert.Equal(t, spec.Mounts[i].Source != plug.Source, spec.Mounts[i].Found.Path != "", "%s: what %s leads to is pinned", name, spec.Mounts[i].Source)
+			spec.Mounts[i].Found = engine.Found{}
+		}
 		in, at := "", ""
 		if c.copies || !c.remote {
 			in = dir
