@@ -196,3 +196,17 @@ var (
 	ErrCorrupt   = errors.New("log is corrupt")
 	ErrInvalid   = errors.New("event is not valid")
 )
+
+// KeptError is that a caller waits no longer for another process, which has the turn to write.
+// Nothing was recorded.
+type KeptError struct {
+	By  string // who has it, and whether that goes on
+	Err error  // why it is not waited for any longer
+}
+
+func (e *KeptError) Error() string {
+	return fmt.Sprintf("the turn to write is kept by %s: %v", e.By, e.Err)
+}
+
+// Unwrap returns why it is not waited for any longer.
+func (e *KeptError) Unwrap() error { return e.Err }

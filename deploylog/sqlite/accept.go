@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"time"
 
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/deploylog/sqlite/wal"
@@ -34,7 +35,8 @@ func (l *Log) accept(ctx context.Context) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, f.close()) }()
-	if err := f.lock(defaultBusyTimeout); err != nil {
+	began := time.Now()
+	if err := f.lock(func() bool { return time.Since(began) < defaultBusyTimeout }); err != nil {
 		return err
 	}
 	h, err := readHead(ctx, l.readers)

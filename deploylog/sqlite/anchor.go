@@ -153,9 +153,8 @@ const (
 )
 
 // lock keeps other processes from writing events until unlock, so that anchors
-// are written in the order of the events.
-func (f *anchorFile) lock(timeout time.Duration) error {
-	var waited time.Duration
+// are written in the order of the events. It fails when waits reports that it is to wait no longer.
+func (f *anchorFile) lock(waits func() bool) error {
 	for pause := anchorPause; ; pause = min(2*pause, anchorPauseMax) {
 		err := flock(f.file, syscall.LOCK_EX)
 		switch {
@@ -163,11 +162,10 @@ func (f *anchorFile) lock(timeout time.Duration) error {
 			return nil
 		case !errors.Is(err, syscall.EWOULDBLOCK):
 			return fmt.Errorf("lock the anchor: %w", err)
-		case waited >= timeout:
+		case !waits():
 			return errBusy
 		}
 		<-time.After(pause)
-		waited += pause
 	}
 }
 

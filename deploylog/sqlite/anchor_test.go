@@ -220,14 +220,14 @@ func TestAnIdleLogSettles(t *testing.T) {
 
 func lockedAnchor(t *testing.T, path string) *anchorFile {
 	f := must.Get(openAnchor(path, os.O_RDWR))(t)
-	require.NoError(t, f.lock(0))
+	require.NoError(t, f.lock(func() bool { return false }))
 	return f
 }
 
 // TestAnotherProcessHoldsTheAnchor waits for it, and then refuses without harm.
 func TestAnotherProcessHoldsTheAnchor(t *testing.T) {
 	path := newPath(t)
-	l := openWith(t, path, Options{}, settings{busyTimeout: anchorPause})
+	l := openWith(t, path, Options{}, settings{busyTimeout: anchorPause, patience: anchorPause})
 	f := lockedAnchor(t, path)
 	defer f.close()
 	wantError(t, errOf(l.Append(t.Context(), sample(0))), nil, "another process has been writing", path)
@@ -278,7 +278,7 @@ func TestAnAnchorThatIsRemovedWhileOpen(t *testing.T) {
 // TestAnAnchorThatAnotherProcessMadeAgain is the one to lock from then on.
 func TestAnAnchorThatAnotherProcessMadeAgain(t *testing.T) {
 	path := newPath(t)
-	l := openWith(t, path, Options{}, settings{busyTimeout: anchorPause})
+	l := openWith(t, path, Options{}, settings{busyTimeout: anchorPause, patience: anchorPause})
 	for i := range 3 {
 		require.NoError(t, errors.Join(os.Remove(path+anchorSuffix), openLog(t, path).Close()))
 		f := lockedAnchor(t, path)

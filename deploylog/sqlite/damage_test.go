@@ -359,7 +359,7 @@ func TestPoison(t *testing.T) {
 // TestBusy lets another connection write for too long, which is no reason to distrust the disk.
 func TestBusy(t *testing.T) {
 	path := newPath(t)
-	l := openWith(t, path, Options{}, settings{busyTimeout: 10 * time.Millisecond})
+	l := openWith(t, path, Options{}, settings{busyTimeout: 10 * time.Millisecond, patience: 10 * time.Millisecond})
 	other := openLog(t, path)
 	require.NoError(t, other.writer.stmts.begin.exec())
 	wantError(t, errOf(l.Append(t.Context(), sample(0))), nil, "another process has been writing")

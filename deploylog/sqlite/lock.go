@@ -10,7 +10,6 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -21,7 +20,34 @@ import (
 
 // Lock implements deploylog.Log.
 func (l *Log) Lock(ctx context.Context, name string) (unlock func(), err error) {
-	return l.turns.Lock(ctx, name, l.TryLock, l.closed, errClosed)
+	if strings.Contains(name, "/") { // that of one thing, whose callers say themselves that they wait
+		return l.turns.Lock(ctx, name, l.TryLock, l.closed, errClosed)
+	}
+	if err := l.pauses.wait(ctx, l.closed); err != nil {
+		return nil, err
+	}
+	began, said := time.Now(), time.Time{}
+	unlock, err = l.turns.Lock(ctx, name, func(name string) (func(), error) {
+		unlock, err := l.TryLock(name)
+		if now := time.Now(); errors.Is(err, deploylog.ErrLocked) && now.Sub(began) >= silentWait && now.Sub(said) >= repeatWait {
+			said = now
+			held, _ := errors.AsType[*heldError](err)
+			l.heldBy.Store(name, strings.TrimPrefix(held.by, ": "))
+			l.logger.Warn("waiting for another process: "+err.Error(), "for", now.Sub(began).Truncate(time.Second).String())
+		}
+		return unlock, err
+	}, l.closed, errClosed)
+	by, held := l.heldBy.Load(name)
+	if !said.IsZero() { // it is the one of its process that looked for it
+		l.heldBy.Delete(name)
+	}
+	if err != nil && held {
+		return nil, &deploylog.KeptError{By: fmt.Sprint(by), Err: err}
+	}
+	if err != nil {
+		return nil, l.writer.kept.explain(err)
+	}
+	return l.pauses.hold(unlock), nil
 }
 
 // TryLock implements deploylog.Log. The error names the process that holds the
@@ -34,13 +60,13 @@ func (l *Log) TryLock(name string) (unlock func(), err error) {
 	var held *heldError
 	switch {
 	case errors.As(err, &held):
-		return nil, fmt.Errorf("lock %q: %w%s", name, deploylog.ErrLocked, held.by)
+		return nil, fmt.Errorf("lock %q: %w", name, held)
 	case err != nil:
 		return nil, fmt.Errorf("lock %q: %w", name, err)
 	}
 	// Who holds it is news for people; the lock itself is the kernel's.
 	if err := f.Truncate(0); err == nil {
-		_, _ = f.WriteString(strconv.Itoa(os.Getpid()) + "\n")
+		_, _ = f.Write(self(l.now()).record())
 	}
 	var once sync.Once
 	return func() {
@@ -91,7 +117,10 @@ func patiently(f *os.File, try func(*os.File) error) (by string, err error) {
 		if err = try(f); !errors.Is(err, syscall.EWOULDBLOCK) {
 			return "", err
 		}
-		if by = holder(f); by != "" || n == tries {
+		if h, known := readRecord(f); known {
+			by = ": " + h.String()
+		}
+		if by != "" || n == tries {
 			return by, err
 		}
 		<-time.After(pause)
@@ -101,7 +130,8 @@ func patiently(f *os.File, try func(*os.File) error) (by string, err error) {
 // heldError is that somebody holds a lock.
 type heldError struct{ by string }
 
-func (e *heldError) Error() string { return "it is held" + e.by }
+func (e *heldError) Error() string        { return deploylog.ErrLocked.Error() + e.by }
+func (e *heldError) Is(target error) bool { return target == deploylog.ErrLocked }
 
 // isThere reports whether a file that was opened as that of a lock still is.
 func isThere(f *os.File, dir, name string) (bool, error) {
@@ -109,7 +139,7 @@ func isThere(f *os.File, dir, name string) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	now, err := os.Stat(filepath.Join(dir, lockFile(name)))
+	now, err := os.Stat(filepath.Join(dir, lockFile(name))) //nolint:gosec // no name leads out of dir
 	if errors.Is(err, fs.ErrNotExist) {
 		return false, nil
 	}
@@ -169,6 +199,7 @@ func exclude(f *os.File) error {
 func openLock(dir, name string) (*os.File, error) {
 	root, err := os.OpenRoot(dir)
 	if errors.Is(err, fs.ErrNotExist) {
+		//nolint:gosec // beside the log
 		if err := os.Mkdir(dir, 0o750); err != nil && !errors.Is(err, fs.ErrExist) {
 			return nil, err
 		}
@@ -189,16 +220,6 @@ func flock(f *os.File, how int) error {
 			return err
 		}
 	}
-}
-
-func holder(f *os.File) string {
-	b := make([]byte, 20)
-	n, _ := f.ReadAt(b, 0)
-	pid, err := strconv.Atoi(strings.TrimSpace(string(b[:n])))
-	if err != nil {
-		return ""
-	}
-	return fmt.Sprintf(": process %d", pid)
 }
 
 // lockFile is the name's file: readable, unique, and valid on any file system.

@@ -71,7 +71,8 @@ type Options struct {
 
 // settings are what only tests vary.
 type settings struct {
-	busyTimeout time.Duration // how long to wait for another process's write
+	busyTimeout time.Duration // how long SQLite waits for another process's write
+	patience    time.Duration // how long the writer waits for that; 0 is as long as its callers
 	maxPages    int           // the database may not grow beyond; 0 is SQLite's own limit
 	committed   func()        // called between a commit and its anchor; may be nil
 	unanchored  bool          // do not hold the log to its anchor
@@ -96,6 +97,8 @@ type Log struct {
 	indexes   snapshotfile.Indexes
 
 	turns   turn.Turns
+	pauses  pauses
+	heldBy  sync.Map // who has a lock that is waited for, by its name
 	closing sync.Once
 	closed  chan struct{}
 	checked chan struct{} // closed when nothing is checked any more

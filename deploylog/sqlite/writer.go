@@ -12,6 +12,8 @@ import (
 	"sync"
 	"time"
 
+	codes "modernc.org/sqlite/lib"
+
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/deploylog/queue"
 	"github.com/deployster-go/deployster/internal/crash"
@@ -35,10 +37,13 @@ type writer struct {
 	stmts  statements
 	all    []*statement
 
+	ending     time.Time        // when it saw that the log is closed
 	writable   bool             // whether the anchor was opened for writing
 	together   int              // how many requests the last batch had
 	registered map[string]int64 // deployments known to have begun, and where; a cache
 
+	gate    sync.Mutex // held while a batch is written, and while the process is paused
+	kept    kept
 	queue   *queue.Queue
 	mu      sync.Mutex
 	grown   *growth // what comes next
@@ -66,6 +71,7 @@ func newWriter(ctx context.Context, path, log string, s settings, q *queue.Queue
 		grown:      growthAfter(-1),
 		stop:       make(chan struct{}),
 		stopped:    make(chan struct{}),
+		kept:       kept{path: path, logger: logger},
 	}
 	c, err := connector(path, "rw", s)
 	if err != nil {
@@ -194,13 +200,27 @@ func (w *writer) write() int {
 	if w.queue.Idle() {
 		return 0 // the last batch has taken up what this call is for
 	}
+	w.gate.Lock()
+	defer w.gate.Unlock()
 	b := batch{w: w}
-	if err := w.lockAnchor(); err != nil {
+	locked := false
+	defer func() {
+		if locked {
+			_ = w.anchor.unlock() // closing the file unlocks it as well
+		}
+	}()
+	began := time.Now()
+	err := w.kept.during(func() error {
+		if err := w.lockAnchor(began); err != nil {
+			return err
+		}
+		locked = true
+		return w.begin(&b, began)
+	})
+	if err != nil && !locked {
 		w.queue.Refuse(err)
 		return 0
 	}
-	defer func() { _ = w.anchor.unlock() }() // closing the file unlocks it as well
-	err := b.begin()
 	if err != nil {
 		if !isRefusal(err) {
 			err = w.fail(err)
@@ -233,13 +253,40 @@ func (w *writer) write() int {
 	return 4 + int(b.seq-b.from)/8
 }
 
+// begin begins the transaction of a batch, for which another program may have the lock of SQLite.
+func (w *writer) begin(b *batch, began time.Time) error {
+	for {
+		err := b.begin()
+		if c := code(err); c != codes.SQLITE_BUSY && c != codes.SQLITE_LOCKED || !w.waits(began) {
+			return err
+		}
+	}
+}
+
+// waits reports whether the writer waits for another process any longer: as long as its callers do,
+// and after the log was closed for a while.
+func (w *writer) waits(began time.Time) bool {
+	if w.set.patience > 0 && time.Since(began) >= w.set.patience {
+		return false
+	}
+	select {
+	case <-w.stop:
+		if w.ending.IsZero() {
+			w.ending = time.Now()
+		}
+		return time.Since(w.ending) < defaultBusyTimeout
+	default:
+		return true
+	}
+}
+
 // lockAnchor locks the anchor. It is opened for writing the first time, and anew
 // where it is not the file of that name any more: processes that lock different
 // ones do not wait for each other.
-func (w *writer) lockAnchor() error {
+func (w *writer) lockAnchor(began time.Time) error {
 	for {
 		if w.writable {
-			if err := w.anchor.lock(w.set.busyTimeout); err != nil {
+			if err := w.anchor.lock(func() bool { return w.waits(began) }); err != nil {
 				return err
 			}
 			placed, err := w.anchor.inPlace(w.path)

@@ -126,6 +126,10 @@ func (s *Server) answer(ctx context.Context, op Operation, err error) error {
 		return hidden(ctx, s.outward(said))
 	case errors.Is(err, query.ErrNotFound):
 		return hidden(ctx, huma.Error404NotFound(err.Error()))
+	case isKept(err) != nil:
+		kept := isKept(err)
+		s.Logger.Warn("a request was not carried out: another process keeps the turn to write", "operation", op.ID, "by", kept.By)
+		return huma.ErrorWithHeaders(huma.Error503ServiceUnavailable("nothing was recorded, because the turn to write is kept by "+kept.By+": send it again when that has gone on or ended"), http.Header{"Retry-After": {"5"}})
 	case ctx.Err() != nil:
 		return huma.NewError(http.StatusGatewayTimeout, "it took too long")
 	}
@@ -137,6 +141,12 @@ func (s *Server) answer(ctx context.Context, op Operation, err error) error {
 		return huma.Error503ServiceUnavailable("nothing can be recorded before the server is started again, as where its disk is full: free what is missing, which the log of the server says, and send it again then")
 	}
 	return huma.Error500InternalServerError("it failed; the log of the server says why")
+}
+
+// isKept returns why something was not recorded, where another process keeps the turn to write.
+func isKept(err error) *deploylog.KeptError {
+	kept, _ := errors.AsType[*deploylog.KeptError](err)
+	return kept
 }
 
 // outward is an answer without the place of the workspace on the machine of the server.

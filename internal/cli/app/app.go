@@ -17,6 +17,7 @@ import (
 
 	"github.com/deployster-go/deployster/control/runs"
 	"github.com/deployster-go/deployster/internal/cli/exit"
+	"github.com/deployster-go/deployster/internal/cli/interrupt"
 	"github.com/deployster-go/deployster/internal/cli/output"
 	"github.com/deployster-go/deployster/internal/tracing"
 	"github.com/deployster-go/deployster/inventory"
@@ -33,6 +34,7 @@ type App struct {
 	Commands  Commands
 
 	database database // of a log that is in one
+	suspends interrupt.Suspends
 
 	tracer *tracing.Tracer // of this command, once a run is prepared and the environment asks for it
 }

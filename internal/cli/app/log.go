@@ -213,7 +213,12 @@ func (a *App) OpenLog(ctx context.Context, news io.Writer) (deploylog.Log, error
 	if err != nil {
 		return nil, err
 	}
-	return opened(sqlite.Open(ctx, path, sqlite.Options{Logger: Logger(news), Now: a.Now}))
+	log, err := sqlite.Open(ctx, path, sqlite.Options{Logger: Logger(news), Now: a.Now})
+	if err != nil {
+		return nil, err
+	}
+	a.suspends.Add(log.Pause)
+	return log, nil
 }
 
 // OpenExisting is OpenLog of a log that is there. Else it fails with ErrNoLog.
