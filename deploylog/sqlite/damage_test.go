@@ -436,7 +436,7 @@ func TestPathsAndModes(t *testing.T) {
 			left = append(left, e.Name())
 		}
 		base := filepath.Base(name)
-		want := []string{base, base + "-anchor", base + "-check"}
+		want := []string{base, base + "-anchor", base + "-check", base + "-place"}
 		assert.True(t, err == nil && slices.Equal(left, want), "%s: a closed log is the files %q, found %q, %v", name, want, left, err)
 	}
 }

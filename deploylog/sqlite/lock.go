@@ -56,6 +56,9 @@ func (l *Log) TryLock(name string) (unlock func(), err error) {
 	if name == "" {
 		return nil, errors.New("lock: the name must not be empty")
 	}
+	if l.copied != nil {
+		return nil, fmt.Errorf("lock %q: %w", name, l.copied)
+	}
 	f, err := takeLock(l.lockDir(), name)
 	var held *heldError
 	switch {

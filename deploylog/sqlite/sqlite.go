@@ -89,6 +89,7 @@ type Log struct {
 	queue  *queue.Queue
 
 	readOnly bool
+	copied   error // why it may not be written to
 	readers  *sql.DB
 	last     *sql.Stmt // of readers: asked for whenever somebody follows the log
 	writer   *writer
@@ -199,6 +200,13 @@ func (l *Log) start(ctx context.Context, s settings) error {
 		if err := l.anchor(h); err != nil {
 			return err
 		}
+	}
+	if err := l.settle(); err != nil && !s.unanchored {
+		l.copied = err
+		l.queue.Break(err)
+		l.writer = noWriter()
+		close(l.checked)
+		return nil
 	}
 	if l.writer, err = newWriter(ctx, l.path, l.id, s, l.queue, l.logger); err != nil {
 		return err
