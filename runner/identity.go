@@ -350,9 +350,23 @@ func (r *Runner) depose(res *resource, was *report.Undeclared, open func() (repo
 	return nil
 }
 
+// mentionEngine says once that another engine answers than the one on which runs made things. What is not there is made
+// anew, as on an engine that was set up anew; what is on the other one stays there.
+func (r *Runner) mentionEngine(res *resource, was *report.Undeclared) {
+	if !was.Identity.Replaced(res.identity) {
+		return
+	}
+	r.engineMentioned.Do(func() {
+		at := was.Identity.Parts
+		r.notify(report.Warning, res.Name, "", fmt.Sprintf("another engine answers at %s than the one that run %s used (it was %q, and is %q): what is not there is made anew, and what the former one has stays there; if that is not meant, correct the address",
+			at[report.PartEngine], was.Run, at[report.PartEngineID], res.identity.Parts[report.PartEngineID]))
+	})
+}
+
 // sameThing reports whether what runs made of a resource is what it is configured to be. What is equal by all that
 // is known of it is, however it is written.
 func (r *Runner) sameThing(res *resource, was *report.Undeclared) bool {
+	r.mentionEngine(res, was)
 	if res.identity.Is(was.Identity) {
 		return true
 	}

@@ -142,6 +142,8 @@ type Runner struct {
 	paths      sync.Map // paths of plugs, without links
 	asking     sync.Mutex
 
+	engineMentioned sync.Once // that it is another one
+
 	outputs   report.Outputs // what an Apply came to
 	prepared  bool
 	applying  bool                        // only an Apply is recorded; set before anything runs at once

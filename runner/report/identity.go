@@ -98,6 +98,12 @@ func (i Identity) Shares(other Identity) bool {
 	return slices.ContainsFunc(other.Recorded(), func(key string) bool { return slices.Contains(known, key) })
 }
 
+// Replaced reports whether another engine answers now by the address of the former one.
+func (i Identity) Replaced(now Identity) bool {
+	was, is := i.Parts[PartEngineID], now.Parts[PartEngineID]
+	return was != "" && is != "" && was != is && i.Parts[PartEngine] == now.Parts[PartEngine]
+}
+
 // Elsewhere reports whether another identity is known to be on another engine.
 func (i Identity) Elsewhere(other Identity) bool {
 	changed := Identity{Parts: map[string]string{PartEngine: i.Parts[PartEngine], PartEngineID: i.Parts[PartEngineID]}}.Differs(other)

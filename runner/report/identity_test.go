@@ -34,6 +34,18 @@ func TestWhatIdentitiesDifferIn(t *testing.T) {
 	} {
 		assert.Equal(t, test.differs, test.was.Differs(test.now), name)
 	}
+	for name, c := range map[string]struct {
+		was, now Identity
+		replaced bool
+	}{
+		"another engine at the address": {parts(PartEngine, "ssh://h", PartEngineID, "1"), parts(PartEngine, "ssh://h", PartEngineID, "2"), true},
+		"the same one":                  {parts(PartEngine, "ssh://h", PartEngineID, "1"), parts(PartEngine, "ssh://h", PartEngineID, "1"), false},
+		"one that says no id now":       {parts(PartEngine, "ssh://h", PartEngineID, "1"), parts(PartEngine, "ssh://h"), false},
+		"one that said none":            {parts(PartEngine, "ssh://h"), parts(PartEngine, "ssh://h", PartEngineID, "2"), false},
+		"one elsewhere":                 {parts(PartEngine, "ssh://h", PartEngineID, "1"), parts(PartEngine, "ssh://i", PartEngineID, "2"), false},
+	} {
+		assert.Equal(t, c.replaced, c.was.Replaced(c.now), name)
+	}
 	now := Identity{Key: "new", Also: []string{"b"}, Former: &Identity{Key: "old"}}
 	assert.True(t, now.Is(Identity{Key: "old"}) && now.Is(Identity{Key: "new"}) && !now.Is(Identity{Key: "b"}) && !now.Is(Identity{}))
 	assert.True(t, now.Covers(Identity{Key: "b", Also: []string{"old"}}) && !now.Covers(Identity{Key: "b", Also: []string{"c"}}) && !now.Covers(Identity{}))
