@@ -115,8 +115,13 @@ func (s *State) applyRevision(e deploylog.Event, p record.Payload) {
 	}
 	p.Definition.Name, s.deleted, s.inventory = s.name, false, p.Inventory
 	r := &revision{task: number, Revision: report.Revision{
-		Number: number, Base: p.Base, By: p.By, Seq: e.Seq, CreatedAt: e.CreatedAt, Definition: p.Definition,
+		Number: number, Base: p.Base, By: p.By, Seq: e.Seq, CreatedAt: e.CreatedAt, Definition: p.Definition, Bound: p.Bound,
 	}}
+	if r.Bound && s.owner >= s.firstRevision {
+		r.owner = s.owner
+	} else if !r.Bound {
+		s.owner = number
+	}
 	if p.Task > 0 && p.Task >= s.firstRevision && p.Task < number {
 		r.task = s.taskOf(p.Task)
 		r.TaskOf = r.task

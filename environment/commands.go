@@ -12,6 +12,7 @@ type Command interface{ isCommand() }
 type Create struct {
 	Definition *definition.Definition
 	Inventory  string // that its query is over; see Bound
+	Bound      bool   // it may bring no more than the definition names and allows
 	By         string
 }
 
@@ -21,6 +22,7 @@ type Update struct {
 	Base       int
 	Definition *definition.Definition
 	Inventory  string // that its query is over; "" is that of before
+	Bound      bool   // as of Create
 	By         string
 }
 

@@ -82,7 +82,7 @@ func (s *State) create(c Create) ([]deploylog.Event, error) {
 		return nil, refusal.New(EnvironmentExists, "environment %s already exists (revision %d, event %d): change it with deployster env update --base %d",
 			s.name, len(s.revisions), s.revisions[len(s.revisions)-1].Seq, len(s.revisions))
 	}
-	return s.revise(record.EnvironmentCreated, record.Payload{Definition: c.Definition, Inventory: c.Inventory, By: c.By}), nil
+	return s.revise(record.EnvironmentCreated, record.Payload{Definition: c.Definition, Inventory: c.Inventory, Bound: c.Bound, By: c.By}), nil
 }
 
 // revise makes the next revision. Its deployment id is derived from its number
@@ -112,7 +112,7 @@ func (s *State) update(c Update) ([]deploylog.Event, error) {
 		return nil, refusal.New(NothingChanged, "revision %d of environment %s already has this definition, with the same files and variables: nothing was changed; deploy that one: deployster env deploy %s --revision %d",
 			c.Base, s.name, s.name, c.Base)
 	}
-	return s.revise(record.EnvironmentUpdated, record.Payload{Definition: c.Definition, Base: c.Base, Task: s.taskIn(c.Definition), Inventory: bound, By: c.By}), nil
+	return s.revise(record.EnvironmentUpdated, record.Payload{Definition: c.Definition, Base: c.Base, Task: s.taskIn(c.Definition), Inventory: bound, Bound: c.Bound, By: c.By}), nil
 }
 
 func (s *State) deploy(c Deploy, now time.Time) ([]deploylog.Event, error) {

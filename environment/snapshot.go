@@ -20,6 +20,7 @@ type snapshot struct {
 
 	Revisions     []revisionSnapshot
 	FirstRevision int                  `json:",omitzero"`
+	Owner         int                  `json:",omitzero"`
 	Deployments   []deploymentSnapshot `json:",omitzero"`
 	Deleted       bool                 `json:",omitzero"`
 	Orphans       []report.Orphan      `json:",omitzero"`
@@ -52,6 +53,7 @@ type snapshot struct {
 type revisionSnapshot struct {
 	Revision                       report.Revision
 	Task                           int
+	Owner                          int  `json:",omitzero"`
 	Replaced, Reverted, Undeployed bool `json:",omitzero"`
 }
 
@@ -86,7 +88,7 @@ type waveSnapshot struct {
 // beginning. It is of this version of the program only.
 func (s *State) Snapshot() (json.RawMessage, error) {
 	kept := snapshot{
-		Head: s.head, Inventory: s.inventory, FirstRevision: s.firstRevision, Deleted: s.deleted, Orphans: s.orphans, TasksLeft: s.tasksLeft,
+		Head: s.head, Inventory: s.inventory, FirstRevision: s.firstRevision, Owner: s.owner, Deleted: s.deleted, Orphans: s.orphans, TasksLeft: s.tasksLeft,
 		LastFinished: s.lastFinished, Hosts: s.hosts, Zones: s.zones.by, Cordons: s.cordons, Cordonings: s.cordonings, Active: s.active != nil, Attempts: s.attempts,
 		HostsKnown: s.hostsKnown, Finished: s.finished, Started: s.started, LastProgress: s.lastProgress, Unwatched: s.unwatched, Heard: s.heard, Pause: s.pause, Kept: s.kept, Waiting: s.waiting, Resumed: s.resumed,
 		Clock: s.clock, Baked: s.baked,
@@ -94,7 +96,7 @@ func (s *State) Snapshot() (json.RawMessage, error) {
 	w, v := s.wave, s.wave.verify
 	kept.Wave = waveSnapshot{w.step, w.reached, w.seq, w.lost, v.attempt, v.seq, v.open, v.done, v.failures, v.failed, v.retryAt, v.cause}
 	for _, r := range s.revisions {
-		kept.Revisions = append(kept.Revisions, revisionSnapshot{r.Revision, r.task, r.replaced, r.reverted, r.undeployed})
+		kept.Revisions = append(kept.Revisions, revisionSnapshot{r.Revision, r.task, r.owner, r.replaced, r.reverted, r.undeployed})
 	}
 	for _, d := range s.deployments {
 		kept.Deployments = append(kept.Deployments, deploymentSnapshot{d, d.Version, d.Configuration.MinHealthyPercent, d.Configuration.MaxOver})
@@ -119,6 +121,9 @@ func Restore(name string, data json.RawMessage) (*State, error) {
 	}
 	s := New(name)
 	s.head, s.inventory, s.firstRevision, s.deleted, s.orphans, s.tasksLeft = kept.Head, kept.Inventory, kept.FirstRevision, kept.Deleted, kept.Orphans, kept.TasksLeft
+	if s.owner = kept.Owner; s.owner < 0 || s.owner > len(kept.Revisions) {
+		return nil, fmt.Errorf("snapshot of environment %s: it has no revision %d", name, s.owner)
+	}
 	s.lastFinished, s.hosts, s.zones.by, s.cordonings = kept.LastFinished, kept.Hosts, kept.Zones, kept.Cordonings
 	s.hostsKnown, s.finished, s.started, s.lastProgress, s.pause, s.kept = kept.HostsKnown, kept.Finished, kept.Started, kept.LastProgress, kept.Pause, kept.Kept
 	s.unwatched, s.heard = kept.Unwatched, kept.Heard
@@ -135,10 +140,10 @@ func Restore(name string, data json.RawMessage) (*State, error) {
 	}
 	s.wave = wave{w.Step, w.Reached, w.Seq, w.Lost, verification{w.Attempt, w.Begun, w.Open, w.Done, w.Failures, w.Failed, w.RetryAt, w.Cause}}
 	for i, r := range kept.Revisions {
-		if r.Revision.Definition == nil || r.Revision.Number != i+1 || r.Task < 1 || r.Task > len(kept.Revisions) {
+		if r.Revision.Definition == nil || r.Revision.Number != i+1 || r.Task < 1 || r.Task > len(kept.Revisions) || r.Owner < 0 || r.Owner > len(kept.Revisions) {
 			return nil, fmt.Errorf("snapshot of environment %s: revision %d is none", name, i+1)
 		}
-		s.revisions = append(s.revisions, &revision{r.Revision, r.Task, r.Replaced, r.Reverted, r.Undeployed})
+		s.revisions = append(s.revisions, &revision{r.Revision, r.Task, r.Owner, r.Replaced, r.Reverted, r.Undeployed})
 	}
 	for _, d := range kept.Deployments {
 		d.Deployment.Configuration.MinHealthyPercent, d.Deployment.Configuration.MaxOver = d.MinHealthyPercent, d.MaxOver

@@ -32,6 +32,7 @@ type State struct {
 	tasksLeft     bool   // once deleted: tasks on hosts of the inventory were left running
 	inventory     string // that its query is over; "" is any
 	firstRevision int    // since the environment was last created
+	owner         int    // the newest revision by who may define it; 0 is none
 	head          int64
 
 	hosts  []*hosts.Host
@@ -74,6 +75,7 @@ type State struct {
 type revision struct {
 	report.Revision
 	task       int  // the revision with which its task came; see State.taskOf
+	owner      int  // of a bound one: the revision that says what it may bring; 0 is none
 	replaced   bool // it was deployed, and another was deployed after it
 	reverted   bool
 	undeployed bool // replaced, and the one after it has finished
@@ -194,9 +196,40 @@ func (s *State) HostTasks() iter.Seq[tasks.Task] {
 func (s *State) Task(revision int, host string) tasks.Task {
 	t := tasks.Task{Environment: s.name, Host: host, Revision: revision}
 	if revision >= 1 && revision <= len(s.revisions) {
-		t.Revision, t.Spec = s.taskOf(revision), s.revisions[revision-1].Definition.Task
+		t.Revision, t.Spec, t.Bounds = s.taskOf(revision), s.revisions[revision-1].Definition.Task, s.bounds(revision)
 	}
 	return t
+}
+
+// bounds are what a revision may bring; nil is everything that it carries. Tasks that come with another revision have
+// those of the active one if it shares their task: its hosts may be others.
+func (s *State) bounds(revision int) *tasks.Bounds {
+	r := s.revisions[revision-1]
+	if s.active != nil && s.active.Revision <= len(s.revisions) {
+		if active := s.revisions[s.active.Revision-1]; active.task == r.task && active.Bound {
+			r = active
+		}
+	}
+	if !r.Bound {
+		return nil
+	}
+	b := &tasks.Bounds{Query: r.Definition.InstanceGroup.Query}
+	if r.owner > 0 {
+		own := s.revisions[r.owner-1].Definition
+		b.Own, b.OwnVerify, b.OwnQuery = own.Task, own.Deployment.VerifyFiles, own.InstanceGroup.Query
+	}
+	if s.owner > 0 {
+		b.Allow = s.revisions[s.owner-1].Definition.Allow
+	}
+	return b
+}
+
+// Owner is the newest revision by who may define the environment; ok is false if there is none.
+func (s *State) Owner() (r report.Revision, ok bool) {
+	if s.owner == 0 || s.owner < s.firstRevision {
+		return r, false
+	}
+	return s.revisions[s.owner-1].Revision, true
 }
 
 // FirstRevision is the first revision since the environment was created last: those before

@@ -40,6 +40,7 @@ type Verification struct {
 	Manifest    string            // path below the workspace
 	Files       map[string]string // what it carries: SHA-256 by path
 	Vars        map[string]any    // of the task
+	Bounds      *tasks.Bounds     // of what it may bring
 }
 
 // Variables are what the manifest knows of it. Nobody else can set them.
@@ -67,7 +68,7 @@ func (s *State) Verification(step tasks.Step) Verification {
 	if step.Number >= 1 && step.Number <= len(d.Deployment.Steps) {
 		v.Manifest = d.Deployment.Steps[step.Number-1].Verify
 	}
-	v.Files, v.Vars = d.Deployment.VerifyFiles, d.Task.Vars
+	v.Files, v.Vars, v.Bounds = d.Deployment.VerifyFiles, d.Task.Vars, s.bounds(step.Revision)
 	return v
 }
 

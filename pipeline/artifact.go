@@ -15,6 +15,7 @@ import (
 // ReceiveArtifact records that an artifact of a revision was received.
 type ReceiveArtifact struct {
 	Revision, Kind, Ref, By string
+	Bound                   bool // as of Release
 }
 
 // FailArtifact records that an artifact of a revision was not built, as whoever was to
@@ -28,7 +29,7 @@ func (c ReceiveArtifact) propose(s *State) ([]deploylog.Event, error) {
 	if err != nil {
 		return nil, err
 	}
-	return []deploylog.Event{d.Event(stage.Target, definition.ArtifactReceived(c.Kind), record.Payload{Ref: c.Ref, By: c.By})}, nil
+	return []deploylog.Event{d.Event(stage.Target, definition.ArtifactReceived(c.Kind), record.Payload{Ref: c.Ref, By: c.By, Bound: c.Bound})}, nil
 }
 
 func (c FailArtifact) propose(s *State) ([]deploylog.Event, error) {

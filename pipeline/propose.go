@@ -37,6 +37,8 @@ func (s *State) Propose(c Command, now time.Time) ([]deploylog.Event, error) {
 type Define struct {
 	Definition *definition.Definition
 	Carries    record.Files // its manifests with what they include, for revisions that do not carry these
+	Files      record.Files // the same, as what the definition names itself; nil is not known
+	Bound      bool         // by who may widen nothing
 	Adopt      []string     // revisions under way that are to be as if they had been released with it
 	Inventory  string       // that its queries are over, as Bound says; "" is any
 	ID         string       // of a fresh deployment, for the event
@@ -49,6 +51,7 @@ type Release struct {
 	Carries  record.Files     // the manifests of the pipeline with what they include
 	Takes    []upstream.Input // the revisions of other pipelines that it takes; see upstream.Take
 	Fix      bool             // it enters stages in which earlier ones failed, and goes by those that wait there
+	Bound    bool             // it may bring no more than the definition names itself and allows
 	ID       string           // of the fresh deployment
 	By       string
 }
@@ -86,13 +89,37 @@ func (c Define) propose(s *State) ([]deploylog.Event, error) {
 		return nil, err
 	}
 	if len(adopt) == 0 && s.Defines(c.Definition) && c.Inventory == s.inventory {
-		return nil, nil
+		return s.namesFiles(c), nil
 	}
-	p := record.Payload{Version: record.KeepsManifests, Definition: c.Definition, Introduced: s.introduce(c.Definition), By: c.By, Carries: c.Carries, Adopt: adopt, Inventory: c.Inventory}
+	p := record.Payload{Version: record.KeepsManifests, Files: c.Files, Bound: c.Bound, Definition: c.Definition, Introduced: s.introduce(c.Definition), By: c.By, Carries: c.Carries, Adopt: adopt, Inventory: c.Inventory}
 	if n := len(s.revisions); n > 0 {
 		p.Latest = s.revisions[n-1].Revision
 	}
 	return []deploylog.Event{{Deployment: c.ID, Target: s.target, Name: record.PipelineDefined, Attempt: 1, Data: p.Data()}}, nil
+}
+
+// namesFiles records that the files which a definition names are others, though it is the same.
+func (s *State) namesFiles(c Define) []deploylog.Event {
+	if c.Bound || c.Files == nil || s.own != nil && sameFiles(c.Files, s.own) {
+		return nil
+	}
+	return []deploylog.Event{{Deployment: c.ID, Target: s.target, Name: record.FilesDefined, Attempt: 1, Data: record.Payload{Files: c.Files, By: c.By}.Data()}}
+}
+
+// sameFiles reports whether a definition names the same files as it, or what was released of it, did before. A release
+// also carries what is no file, which a definition need not have.
+func sameFiles(now, before record.Files) bool {
+	for name, digest := range now {
+		if before[name] != digest {
+			return false
+		}
+	}
+	for name := range before {
+		if _, has := now[name]; !has && !strings.HasPrefix(name, "/") {
+			return false
+		}
+	}
+	return true
 }
 
 // keepsApprovals refuses a stage that becomes an approval, or was one, under the same name: revisions
@@ -197,7 +224,7 @@ func (c Release) propose(s *State) ([]deploylog.Event, error) {
 	if missing := upstream.Missing(s.definition, c.Takes); missing != "" {
 		return nil, refusal.New(InputsMissing, "revision %s of pipeline %s cannot be released: it would take %s", c.Revision, s.name, missing)
 	}
-	data := record.Payload{By: c.By, Carries: c.Carries, Takes: c.Takes, Fix: c.Fix}.Data()
+	data := record.Payload{By: c.By, Carries: c.Carries, Takes: c.Takes, Fix: c.Fix, Bound: c.Bound}.Data()
 	if len(c.Takes) > 0 && len(data) > deploylog.MaxData {
 		return nil, refusal.New(InputsTooLarge, "revision %s of pipeline %s cannot be released: with its inputs its event has %d bytes, and at most %d fit into the log; have fewer artifacts in these pipelines, or shorter references", c.Revision, s.name, len(data), deploylog.MaxData)
 	}
@@ -326,8 +353,12 @@ func (s *State) take(p record.Payload) {
 		maps.DeleteFunc(d.Adopted, func(unit string, _ bool) bool { return !slices.Contains(present, unit) })
 		if slices.Contains(p.Adopt, d.Revision) {
 			s.adopt(d, p.Carries)
+			d.Own = p.Carries
 		} else {
 			d.Bring(s.manifests, p)
+		}
+		if p.Bound {
+			d.Bound, d.Own, d.Widened = true, s.own, true
 		}
 	}
 }

@@ -29,6 +29,7 @@ type Rerun struct {
 	Stage      string
 	Revision   string
 	Carries    record.Files // what a stage that was added applies; nil is nothing
+	Bound      bool         // as of Release
 	ID         string       // of the fresh deployment
 	By, Reason string
 }
@@ -44,9 +45,13 @@ func (s *State) doAgain(d *deployment.Deployment, r *record.RedoInfo) {
 		s.inherit(d, i)
 		if r.First { // it is as if the revision had been released with the stage
 			s.adopt(d, carries)
+			d.Own = s.own
 		}
 	}
 	d.Bring(s.manifests, s.taken) // what came when it had ended
+	if s.taken.Bound {
+		d.Bound, d.Widened = true, true
+	}
 }
 
 // inherit has a deployment do its steps as another one of its revision did.
@@ -57,6 +62,7 @@ func (s *State) inherit(d *deployment.Deployment, of int) {
 	}
 	first := s.first(of)
 	d.Inherit(in, s.revisions[first].Deployment, first+1)
+	s.revisions[d.Order-1].Bound = d.Bound
 }
 
 // indexOf is the index of the registration of a deployment; negative is none.
@@ -254,7 +260,7 @@ func (s *State) enter(stage *deployment.StageLayout, i int, c Rerun) ([]deploylo
 	events, err := s.redo(stage, i, c.ID, record.RedoInfo{What: record.Rerun, First: true, By: c.By, Reason: c.Reason})
 	if err == nil && c.Carries != nil {
 		p := record.Read(events[0].Data)
-		p.Carries = c.Carries
+		p.Carries, p.Bound = c.Carries, c.Bound
 		events[0].Data = p.Data()
 	}
 	return events, err

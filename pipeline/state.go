@@ -29,6 +29,7 @@ type State struct {
 	members    map[string][]string
 	changed    map[string]int64                   // events of the members
 	held       map[string]*deployment.HeldMembers // of groups that hold instead of taking a selection over
+	own        record.Files                       // what the definition names itself, or whoever may define it released last; nil is not known
 	paused     map[deploylog.Target]PauseInfo
 	outcomes   outcome.Stages
 	introduced map[string]int     // unit → number of revisions registered before it
@@ -62,6 +63,7 @@ type Registration struct {
 	Rollback     *record.RollbackInfo `json:"rollback,omitempty"`      // nil of one that goes through the pipeline
 	Redo         *record.RedoInfo     `json:"redo,omitempty"`          // nil of one that does no stage again
 	Fix          bool                 `json:"fix,omitempty"`
+	Bound        bool                 `json:"bound,omitempty"`
 	Takes        []upstream.Input     `json:"inputs,omitempty"` // the revisions of other pipelines that it was released with
 
 	inputs deployment.Inputs // once it has ended
@@ -79,6 +81,10 @@ func New(name string) *State {
 // Definition is the current definition, nil before the first and of a pipeline that
 // was deleted. It must not be changed.
 func (s *State) Definition() *definition.Definition { return s.definition }
+
+// Own is what the definition names itself: its files, as they were when it was applied, or as whoever may define it
+// released them since; nil is not known. It must not be changed.
+func (s *State) Own() record.Files { return s.own }
 
 // Keys are those that may sign approvals. They must not be changed.
 func (s *State) Keys() *approval.Keys { return &s.keys }
@@ -158,7 +164,14 @@ func (s *State) applyPipeline(e deploylog.Event) {
 		if p := record.Read(e.Data); p.Definition != nil && len(p.Definition.Stages) > 0 {
 			s.define(p.Definition, p.Introduced, e.Seq)
 			s.inventory = p.Inventory
+			if p.Files != nil && !p.Bound {
+				s.own = p.Files
+			}
 			s.take(p)
+		}
+	case record.FilesDefined:
+		if p := record.Read(e.Data); s.definition != nil && p.Files != nil {
+			s.own = p.Files
 		}
 	case record.PipelineDeleted:
 		if s.definition != nil {
@@ -232,11 +245,15 @@ func (s *State) register(e deploylog.Event) {
 		s.byRevision[e.Revision] = len(s.revisions)
 	}
 	s.revisions = append(s.revisions, Registration{
-		Revision: e.Revision, Deployment: e.Deployment, Seq: e.Seq, Status: deployment.Running, Since: e.Seq, Carries: carries, Fix: p.Fix, Takes: p.Takes,
+		Bound: p.Bound, Revision: e.Revision, Deployment: e.Deployment, Seq: e.Seq, Status: deployment.Running, Since: e.Seq, Carries: carries, Fix: p.Fix, Takes: p.Takes,
 	})
 	d := &deployment.Deployment{
 		ID: e.Deployment, Revision: e.Revision, Order: len(s.revisions), Seq: e.Seq, Attempt: 1, Since: e.CreatedAt, Status: deployment.Running, Started: map[deploylog.Target]time.Time{},
 		Marks: map[deploylog.Target]*record.Marks{}, Refs: map[string]string{}, Skipped: map[string]deployment.SkippedStep{}, Carries: carries, Fix: p.Fix, Takes: p.Takes,
+		Bound: p.Bound, Own: s.own,
+	}
+	if carries != nil && !p.Bound && p.Rollback == nil && p.Redo == nil {
+		s.own = carries // who may define it released that
 	}
 	if carries != nil {
 		d.Manifests = s.manifests

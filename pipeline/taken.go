@@ -117,13 +117,14 @@ func (s *State) lacks(n need, i int) string {
 // candidate is a revision as another pipeline takes it.
 func (s *State) candidate(n need, i int) upstream.Input {
 	r := s.revisions[i]
-	refs := r.inputs.Refs
+	made := r.inputs
 	if d := s.byID[r.Deployment]; d != nil {
-		refs = d.Refs
+		made = d.Inputs()
 	}
+	taken := slices.ContainsFunc(r.Takes, func(in upstream.Input) bool { return in.Bound })
 	return upstream.Input{
 		Release: upstream.Release{Pipeline: s.name, Revision: r.Revision, Deployment: r.Deployment},
-		Passed:  n.stages, Finished: n.finished, Artifacts: maps.Clone(refs), Inputs: upstream.Closure(s.name, r.Takes),
+		Passed:  n.stages, Finished: n.finished, Artifacts: maps.Clone(made.Refs), Bound: made.Bound || made.Filled || taken, Inputs: upstream.Closure(s.name, r.Takes),
 	}
 }
 

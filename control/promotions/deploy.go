@@ -22,7 +22,11 @@ func (c *Controller) deploy(ctx context.Context, pipeline string, s promotion.St
 	if begun, err = c.find(s); err != nil || begun.Deployment != "" {
 		return begun, err
 	}
-	revision, err := c.revise(ctx, s, variable)
+	if err := c.tries.Follow(ctx, 0); err != nil {
+		return begun, err
+	}
+	bound := c.bound(pipeline, s, variable)
+	revision, err := c.revise(ctx, s, variable, bound)
 	if err != nil {
 		return begun, fmt.Errorf("environment %s: setting task.vars.%s: %w", s.Environment, variable, err)
 	}
@@ -77,7 +81,8 @@ func (c *Controller) find(s promotion.Step) (begun promotion.Begun, err error) {
 
 // revise returns the newest revision of the environment if it has the variable as it is to
 // be, or makes one of it that has.
-func (c *Controller) revise(ctx context.Context, s promotion.Step, variable string) (r report.Revision, err error) {
+// With bound, that may bring no more than the environment names and allows.
+func (c *Controller) revise(ctx context.Context, s promotion.Step, variable string, bound bool) (r report.Revision, err error) {
 	_, err = c.commands.Change(ctx, s.Environment, false, func(state *environment.State) ([]deploylog.Event, error) {
 		if !state.Exists() {
 			return nil, errors.New("it was deleted")
@@ -94,9 +99,37 @@ func (c *Controller) revise(ctx context.Context, s promotion.Step, variable stri
 		vars[variable] = valueOf(s)
 		d.Task.Vars = vars
 		r = report.Revision{Number: len(all) + 1, Definition: &d}
-		return state.Propose(environment.Update{Base: len(all), Definition: &d, By: string(s.Target)}, c.Now())
+		return state.Propose(environment.Update{Base: len(all), Definition: &d, Bound: bound || all[len(all)-1].Bound, By: string(s.Target)}, c.Now())
 	})
 	return r, err
+}
+
+// bound reports whether the revision came to an environment of the pipeline by who may bring no more than that names and
+// allows: so it is for the next one.
+func (c *Controller) bound(pipeline string, s promotion.Step, variable string) (bound bool) {
+	var others []string
+	if err := c.tries.Ask(pipeline, func(p *promotion.State) error {
+		if d := p.Definition(); d != nil {
+			for i := range d.Stages {
+				others = append(others, d.Stages[i].Environment)
+			}
+		}
+		return nil
+	}); err != nil {
+		return true
+	}
+	for _, name := range others {
+		if name == "" || name == s.Environment {
+			continue
+		}
+		_ = c.commands.Ask(name, func(state *environment.State) error { // one that there is not has brought nothing
+			for _, r := range state.Revisions() {
+				bound = bound || r.Bound && promotion.TextOf(r.Definition.Task.Vars[variable]) == s.Revision
+			}
+			return nil
+		})
+	}
+	return bound
 }
 
 // valueOf is the revision as the environment before has it, which may be a number.

@@ -183,6 +183,24 @@ func (p *imagePins) close() {
 // it carries none of configurations. One that it does not carry is refused where it would be
 // applied: which content it has on a host is nothing that the revision says.
 func (in *Input) configure() runner.Configure {
+	pin := in.pinConfigured()
+	if in.bounds == nil {
+		return pin
+	}
+	return func(r *manifest.Resource, config map[string]any) (map[string]any, error) {
+		if found := in.bounds.configured(r, config); len(found) > 0 {
+			refused := &BoundsError{Excess: found, unknown: in.bounds.unknown}
+			return nil, &manifest.Error{Problems: []manifest.Problem{{Position: r.At(), Path: r.Path(), Message: in.Masked(refused).Error()}}}
+		}
+		if pin == nil {
+			return config, nil
+		}
+		return pin(r, config)
+	}
+}
+
+// pinConfigured is configure without regard to what the input may bring.
+func (in *Input) pinConfigured() runner.Configure {
 	if in.images == nil || !in.images.Configured {
 		return nil
 	}

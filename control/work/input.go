@@ -68,6 +68,7 @@ type LoadOptions struct {
 	Partly   bool               // only some of the variables are known: others are no problem
 	Accept   func(*Input) error // refuses an input; may be nil: any will do
 
+	bounds   *bounds                 // what the input may bring; nil is everything
 	declared []*declaration.Variable // by the manifests
 	images   *revision.Images        // whose contents the revision carries; nil are none
 	applies  bool                    // the input is to be applied: an image that is not carried is refused
@@ -93,6 +94,7 @@ type Input struct {
 
 	texts    map[string]any   // variables whose type nobody declares, with numbers and truth values as they are written
 	hidden   *invoke.Secrets  // Secrets
+	bounds   *bounds          // what it may bring; nil is everything
 	images   *revision.Images // whose contents the revision carries; nil are none
 	applies  bool             // an image that is not carried is refused
 	doubtful []string         // variables that may not have the values that the revision has
@@ -238,6 +240,12 @@ func (i Inputs) Load(sources []manifest.Source, o LoadOptions) (*Input, error) {
 	in.Manifest, in.Whole, in.Targeted = m, whole, len(o.Targets) > 0
 	if in.Replace, err = replaced(m, o.Replace); err != nil {
 		return nil, &InputError{err}
+	}
+	if o.bounds != nil {
+		in.bounds, in.images = o.bounds, o.bounds.believed(in.images)
+		if err := o.bounds.check(in); err != nil {
+			return nil, in.invalid(err)
+		}
 	}
 	if o.Accept != nil {
 		if err := o.Accept(in); err != nil {

@@ -75,7 +75,11 @@ func (w *StepWorker) applyRun(ctx context.Context, run *Run, wanted func() error
 
 // prepareStep prepares a run of the manifest of a step.
 func (w *StepWorker) prepareStep(step step.Step, artifacts map[string]string, on *Connection) (*Run, error) {
-	in, err := w.loadStep(step, LoadOptions{Builtin: w.variables(step, artifacts)})
+	o := LoadOptions{Builtin: w.variables(step, artifacts), bounds: w.stepBounds(w.Texts, step, artifacts, w.pool.hosts)}
+	if o.bounds != nil && step.Files == nil {
+		return nil, &InputError{fmt.Errorf("revision %s carries no manifest %s, and may not have that of the workspace: release another one", step.Revision, step.Manifest)}
+	}
+	in, err := w.loadStep(step, o)
 	if err != nil {
 		return nil, err
 	}

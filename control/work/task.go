@@ -285,6 +285,11 @@ func (w *TaskWorker) begin(ctx context.Context, t tasks.Task, p purpose, own map
 	if o.Builtin = own; err != nil {
 		return nil, err
 	}
+	if p == applying {
+		if o.bounds, err = w.taskBounds(w.Texts, t, own, w.pool.hosts, w.promoted); err != nil {
+			return nil, &InputError{err}
+		}
+	}
 	return w.prepareTask(on, t, source, o)
 }
 

@@ -15,7 +15,7 @@ import (
 func (w *TaskWorker) Verify(ctx context.Context, v environment.Verification) (err error) {
 	defer w.guard(&err, "verifying a step of "+v.Environment)
 	spec := definition.TaskSpec{Manifest: v.Manifest, Digest: v.Files[v.Manifest], Includes: v.Files, Vars: v.Vars}
-	run, err := w.begin(ctx, tasks.Task{Environment: v.Environment, Revision: v.Revision, Spec: spec}, applying, v.Variables())
+	run, err := w.begin(ctx, tasks.Task{Environment: v.Environment, Revision: v.Revision, Spec: spec, Bounds: v.Bounds}, applying, v.Variables())
 	if err == nil {
 		err = run.Conflicts()
 	}

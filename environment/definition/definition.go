@@ -8,6 +8,7 @@ import (
 	"bytes"
 	"encoding/json"
 
+	"github.com/deployster-go/deployster/internal/allow"
 	"github.com/deployster-go/deployster/internal/budget"
 	"github.com/deployster-go/deployster/internal/duration"
 )
@@ -20,6 +21,8 @@ type Definition struct {
 	Task          TaskSpec      `json:"task"`
 	InstanceGroup InstanceGroup `json:"instance_group"`
 	Deployment    Configuration `json:"deployment"`
+
+	Allow *allow.Rules `json:"allow,omitempty"` // what revisions of identities of some environments may bring beyond what it names itself
 }
 
 // Daemon is the type of an environment that has one task on every host.

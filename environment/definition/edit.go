@@ -135,7 +135,7 @@ func (e *editor) variable(key, name, text string) {
 func settable() (keys []string) {
 	for _, s := range settings {
 		switch s {
-		case "name", "type":
+		case "name", "type", "allow":
 		case "task.vars":
 			keys = append(keys, varsPrefix+"NAME")
 		default:
@@ -150,6 +150,8 @@ func (e *editor) unknown(key string) yamlfile.Problem {
 	switch key {
 	case "name", "type":
 		return yamlfile.Problem{Message: "the " + key + " of an environment cannot be changed"}
+	case "allow":
+		return yamlfile.Problem{Message: "what is allowed is not set: change it in the file of the definition, and make the revision of that with -f"}
 	case "task.vars":
 		return yamlfile.Problem{Message: "variables are set one by one: " + varsPrefix + "NAME=VALUE"}
 	}

@@ -42,6 +42,7 @@ var settings = []string{
 	"deployment.max_failed",
 	"deployment.auto_rollback",
 	"deployment.drift",
+	"allow",
 }
 
 // required are the settings without a default, and what they are.

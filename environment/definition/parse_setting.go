@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/deployster-go/deployster/internal/allow"
 	"github.com/deployster-go/deployster/internal/budget"
 	"github.com/deployster-go/deployster/internal/pattern"
 	"github.com/deployster-go/deployster/internal/yamlfile"
@@ -50,6 +51,8 @@ func (p *parser) setting(path string, n *yamlfile.Node) (ok bool) {
 		d.InstanceGroup.Query, ok = p.readQuery(n)
 	case "instance_group.max_leaving":
 		d.InstanceGroup.MaxLeaving, ok = readBudget(n)
+	case "allow":
+		d.Allow, ok = allow.Read(n, p.query)
 	default:
 		return d.Deployment.setting(path, n)
 	}

@@ -25,6 +25,7 @@ type Payload struct {
 	Version    int                    `json:"version"` // 1, or of an EnvironmentStarted CountsTakenBack
 	Definition *definition.Definition `json:"definition,omitempty"`
 	Base       int                    `json:"base,omitempty"`
+	Bound      bool                   `json:"bound,omitempty"`   // by an identity that may bring no more than the definition names and allows
 	Task       int                    `json:"task_of,omitempty"` // the revision that has the same task
 	Clean      bool                   `json:"clean,omitempty"`   // a deletion that terminates what another one left running
 	Adopt      bool                   `json:"adopt,omitempty"`   // a deployment of what was deleted, with the tasks that it left running

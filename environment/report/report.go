@@ -47,6 +47,7 @@ type Revision struct {
 	Seq        int64                  `json:"event"`
 	CreatedAt  time.Time              `json:"created_at"`
 	Definition *definition.Definition `json:"definition"`        // not to be changed
+	Bound      bool                   `json:"bound,omitempty"`   // by who may bring no more than the definition names and allows
 	TaskOf     int                    `json:"task_of,omitempty"` // the earlier revision with the same task, with which that came; 0 is none
 }
 

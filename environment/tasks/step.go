@@ -11,6 +11,7 @@ import (
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/environment/definition"
 	"github.com/deployster-go/deployster/environment/record"
+	"github.com/deployster-go/deployster/internal/allow"
 )
 
 // Event is an event of the task of a step.
@@ -52,6 +53,16 @@ type Task struct {
 	Host        string
 	Revision    int
 	Spec        definition.TaskSpec
+	Bounds      *Bounds // of what the revision may bring; nil is everything that it carries
+}
+
+// Bounds are what a revision may bring that was made by who may not bring everything.
+type Bounds struct {
+	Allow     *allow.Rules // by the newest revision of who may define it; nil is nothing
+	Own       definition.TaskSpec
+	OwnVerify map[string]string // what verifies the steps of that
+	OwnQuery  string
+	Query     string // of the revision itself
 }
 
 // Name is one that no other task has, on whatever engine, and that stays the

@@ -33,6 +33,7 @@ import (
 
 const asked = `
 pipeline: one
+allow: {files: [m.yaml]}
 stages:
   - {name: ask, approval: {}}
   - {name: all, run: {manifest: m.yaml}}

@@ -251,11 +251,12 @@ func TestAnEnvironmentIsKeptThroughAServer(t *testing.T) {
 	environmentCheckout(t, far, "from the checkout")
 	require.NoError(t, os.Mkdir(filepath.Join(far, "things"), 0o700))
 	ci := asker{program: binary, dir: far, server: "http://" + r.address(t), token: s.token("shop", "operator", "--environment", "shop")}
-	other := ci
-	other.token = s.token("other", "operator", "--environment", "other")
+	other, lead := ci, ci
+	other.token, lead.token = s.token("other", "operator", "--environment", "other"), s.token("lead", "operator")
 
 	other.want(t, 1, "you may not do this", "env", "create", "-f", "shop.yaml")
-	ci.want(t, 0, "environment shop is created, revision 1 (event ", "env", "create", "-f", "shop.yaml")
+	ci.want(t, 1, "what its revisions may bring is for an operator of everything to say", "env", "create", "-f", "shop.yaml")
+	lead.want(t, 0, "environment shop is created, revision 1 (event ", "env", "create", "-f", "shop.yaml")
 	ci.want(t, 1, "already exists", "env", "create", "-f", "shop.yaml")
 	other.want(t, 1, "you may not do this", "env", "deploy", "shop", "--revision", "1")
 	ci.want(t, 0, "has finished: 1 host healthy", "env", "deploy", "shop", "--revision", "1", "--wait")
@@ -275,7 +276,8 @@ func TestAnEnvironmentIsKeptThroughAServer(t *testing.T) {
 	ci.want(t, 3, "has no host h2", "env", "cordon", "shop", "h2")
 	ci.want(t, 0, "environment shop is deleted", "env", "delete", "shop", "--terminate-tasks", "--yes", "--wait")
 	assert.ErrorIs(t, must.Fail(os.Stat(s.thing("shop"))), os.ErrNotExist, "what it made is left")
-	s.wantBy("environment-created", "token shop")
+	s.wantBy("environment-created", "token lead")
+	s.wantBy("environment-updated", "token shop")
 	s.wantBy("environment-started", "token shop")
 	s.end(r)
 }
@@ -403,5 +405,79 @@ func TestTokensAreManagedThroughAServer(t *testing.T) {
 			assert.NotContains(t, string(e.Data), secret[len(secret)-20:], "the log has what authenticates by %s: %s", name, e.Data)
 		}
 	}
+	s.end(r)
+}
+
+// Who is operator of a pipeline or an environment alone has there what their definitions name and allow, and nothing
+// else: of each thing that they bring it is said where it appears, or what is refused.
+func TestWhoBringsWhatThroughAServer(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, "  {}")
+	files := func(dir, path string, more ...string) {
+		writeFiles(t, dir, map[string]string{
+			"gw.yaml":        "pipeline: gw\nallow: {plugs: {root: {path: site}}}\nstages:\n  - {name: live, deploy: {host_groups: [{name: all, hosts: name exists}], steps: [{event: host-deployed, manifest: gw-host.yaml}]}}\n",
+			"gw-host.yaml":   `{plugs: {root: {path: "{{ dir }}"}}, resources: {page: {type: deployster/file, config: {path: page, content: "gw {{ revision }}` + strings.Join(more, "") + `"}}}}`,
+			"shop.yaml":      "name: shop\ntask: {manifest: t.yaml, vars: {dir: site/shop}}\ninstance_group: {query: name exists}\ndeployment: {min_healthy_percent: 0, min_healthy_time: 0s}\n",
+			"t.yaml":         `{plugs: {root: {path: "{{ dir }}"}}, resources: {page: {type: deployster/file, config: {path: page, content: shop}}}}`,
+			"vars.auto.yaml": "dir: " + path + "\n", "inventory.yaml": "hosts: [{name: h1, engine: oci}]\n",
+		})
+		for _, dir := range []string{"site/shop", "elsewhere"} {
+			require.NoError(t, os.MkdirAll(filepath.Join(s.dir, dir), 0o700))
+		}
+	}
+	files(s.dir, "site/gw")
+	require.NoError(t, os.MkdirAll(filepath.Join(s.dir, "site/gw"), 0o700))
+	require.NoError(t, os.MkdirAll(filepath.Join(s.dir, "site/next"), 0o700))
+	s.deployster("pipeline", "apply", "-f", "gw.yaml")
+	s.deployster("env", "create", "-f", "shop.yaml")
+	r := s.serve("socket", "--listen", "127.0.0.1:0", "--output", "json")
+	of := func(scope ...string) asker {
+		return asker{program: binary, dir: t.TempDir(), server: "http://" + r.address(t), token: s.token(scope[len(scope)-1], "operator", scope[:len(scope)-1]...)}
+	}
+	ci, shop, lead := of("--pipeline", "gw", "ci"), of("--environment", "shop", "shop"), of("lead")
+	page := func(name string) string {
+		text, err := os.ReadFile(filepath.Join(s.dir, name, "page"))
+		if err != nil {
+			return "none"
+		}
+		return string(text)
+	}
+
+	// Its own files and variables, within what is allowed.
+	files(ci.dir, "site/gw")
+	ci.want(t, 0, "revision 1 of pipeline gw is released", "pipeline", "release", "gw", "1")
+	s.until(1, s.happened("pipeline-finished-successfully", "pipeline/gw"))
+	assert.Equal(t, "gw 1", page("site/gw"))
+	files(ci.dir, "site/next")
+	ci.want(t, 0, "revision 2 of pipeline gw is released", "pipeline", "release", "gw", "2")
+	s.until(2, s.happened("pipeline-finished-successfully", "pipeline/gw"))
+	assert.Equal(t, "gw 2", page("site/next"))
+
+	// Neither a variable nor a manifest leads anywhere else.
+	files(ci.dir, "elsewhere")
+	ci.want(t, 1, "  plug root: asks for path "+filepath.Join(s.dir, "elsewhere")+", writable; allowed: at or below site, path "+filepath.Join(s.dir, "site/gw"), "pipeline", "release", "gw", "3")
+	files(ci.dir, "site/next/../../elsewhere")
+	ci.want(t, 1, "plug root: asks for path", "pipeline", "release", "gw", "3")
+	files(ci.dir, "site/gw", " evil")
+	ci.want(t, 1, "  file gw-host.yaml: asks for content ", "pipeline", "release", "gw", "3")
+	ci.want(t, 1, "An operator of everything may do it", "pipeline", "release", "gw", "3")
+	assert.Equal(t, "none", page("elsewhere"))
+
+	// Who may do everything does.
+	files(lead.dir, "elsewhere", " by lead")
+	lead.want(t, 0, "revision 3 of pipeline gw is released", "pipeline", "release", "gw", "3")
+	s.until(3, s.happened("pipeline-finished-successfully", "pipeline/gw"))
+	assert.Equal(t, "gw 3 by lead", page("elsewhere"))
+
+	// So it is with an environment.
+	files(shop.dir, "site/gw")
+	shop.want(t, 1, "plug root: asks for path "+filepath.Join(s.dir, "elsewhere")+", writable; allowed: path "+filepath.Join(s.dir, "site/shop"), "env", "update", "shop", "--base", "1", "--set", "task.vars.dir=elsewhere")
+	shop.want(t, 1, "instance_group.query", "env", "update", "shop", "--base", "1", "--set", "instance_group.query=name == h1", "--set", "task.vars.dir=/")
+	shop.want(t, 0, "has revision 2", "env", "update", "shop", "--base", "1", "--set", "deployment.max_failed=0")
+	shop.want(t, 0, "has finished: 1 host healthy", "env", "deploy", "shop", "--revision", "2", "--wait")
+	assert.Equal(t, "shop", page("site/shop"))
+	lead.want(t, 0, "has revision 3", "env", "update", "shop", "--base", "2", "--set", "task.vars.dir=elsewhere")
+	shop.want(t, 0, "has finished: 1 host healthy", "env", "deploy", "shop", "--revision", "3", "--wait") // it may deploy what others made
+	assert.Equal(t, "shop", page("elsewhere"))
 	s.end(r)
 }

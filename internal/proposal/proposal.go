@@ -112,7 +112,7 @@ func (v Verb) GrantedBy() string {
 }
 
 // known is what the server says itself.
-var known = []string{"By", "ID", "Group", "Signature", "Step", "Inventory", "Known", "Taken", "Same"}
+var known = []string{"By", "ID", "Group", "Signature", "Step", "Inventory", "Known", "Taken", "Same", "Bound"}
 
 // of is a verb of a command. omitted is what else of it the server says itself: of hosts that a
 // query selects it has its own inventory.

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"reflect"
 	"slices"
@@ -141,8 +142,14 @@ func (s *Server) command(ctx context.Context, verb proposal.Verb, in *commandInp
 		return s.release(ctx, in, asOf, c)
 	case pipeline.Define:
 		return s.define(ctx, in.Name, asOf, c)
+	case pipeline.ReceiveArtifact:
+		c.Bound = bounded(ctx)
+		return s.pipelines.Command(ctx, in.Name, c)
 	case pipeline.Rerun:
 		if err := s.checkKept(ctx, c.Carries); err != nil {
+			return nil, err
+		}
+		if err := s.bindRerun(ctx, in.Name, &c); err != nil {
 			return nil, err
 		}
 		return s.pipelines.Command(ctx, in.Name, c)
@@ -221,7 +228,14 @@ func (s *Server) release(ctx context.Context, in *commandInput, asOf int64, c pi
 	if err != nil {
 		return nil, err
 	}
+	against, own, err := s.bindRelease(ctx, in.Name, &c)
+	if err != nil {
+		return nil, err
+	}
 	return s.pipelines.Change(ctx, in.Name, false, func(p *pipeline.State) ([]deploylog.Event, error) {
+		if c.Bound && (p.Definition() != against || !maps.Equal(p.Own(), own)) {
+			return nil, errReleaseMoved
+		}
 		if groups.checked && p.Definition() != groups.against {
 			return nil, errReleaseMoved
 		}

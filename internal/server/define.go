@@ -49,6 +49,9 @@ func (s *Server) define(ctx context.Context, name string, asOf int64, c pipeline
 		}) == nil
 	}
 	events, err := s.pipelines.Change(ctx, name, true, func(p *pipeline.State) ([]deploylog.Event, error) {
+		if err := s.bindDefine(ctx, p, &c); err != nil {
+			return nil, err
+		}
 		exists := p.Definition() != nil && p.Deleted() == 0
 		if err := s.reaches(ctx, p, c.Definition); err != nil {
 			return nil, err
@@ -68,7 +71,7 @@ func (s *Server) define(ctx context.Context, name string, asOf int64, c pipeline
 		switch {
 		case asOf > 0 && slices.ContainsFunc(now, func(n effect.Change) bool { return !slices.Contains(shown, n) }):
 			return nil, errOtherwise
-		case c.Carries == nil && exists && (!existed || p.Takes()): // revisions under way are to get something
+		case c.Carries == nil && exists && (!existed || p.Takes()) && !p.Defines(c.Definition): // revisions under way are to get something
 			return nil, errOtherwise
 		}
 		return p.Propose(c, s.Now())
@@ -93,8 +96,10 @@ func (s *Server) defined(ctx context.Context, name string, c *pipeline.Define) (
 	if c.Definition.Name != name {
 		return nil, huma.Error422UnprocessableEntity(fmt.Sprintf("the definition is of pipeline %s, not of %.200q", c.Definition.Name, name))
 	}
-	if err := s.checkFiles(ctx, c.Carries); err != nil {
-		return nil, err
+	for _, files := range []record.Files{c.Carries, c.Files} {
+		if err := s.checkFiles(ctx, files); err != nil {
+			return nil, err
+		}
 	}
 	if missing := notCarried(c.Definition, c.Carries); c.Carries != nil && missing != "" {
 		return nil, huma.Error422UnprocessableEntity(fmt.Sprintf("revisions under way would not get %.200q, which the pipeline applies: collect what they are to carry as deployster pipeline apply does", missing))

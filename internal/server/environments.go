@@ -36,6 +36,9 @@ func (s *Server) environment(ctx context.Context, name string, asOf int64, comma
 	var err error
 	switch c := command.(type) {
 	case environment.Create:
+		if err = bindCreate(ctx, name); err != nil {
+			break
+		}
 		if hosts, err = s.drafted(ctx, name, &c.Definition); err == nil {
 			c.Inventory = s.Hosts.Identity()
 		}
@@ -43,6 +46,7 @@ func (s *Server) environment(ctx context.Context, name string, asOf int64, comma
 	case environment.Update:
 		if hosts, err = s.drafted(ctx, name, &c.Definition); err == nil {
 			c.Inventory = s.Hosts.Identity()
+			err = s.bindUpdate(ctx, name, &c, hosts)
 		}
 		command = c
 	case environment.Deploy:

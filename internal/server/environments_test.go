@@ -62,6 +62,9 @@ func newShop(t *testing.T) *shop {
 			if name, of := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer admin of "); of {
 				return identity.Identity{Name: name, Grants: []identity.Grant{{Role: identity.Admin, Pipelines: []string{name}}}}, nil
 			}
+			if name, of := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ci of "); of {
+				return identity.Identity{Name: "ci", Grants: []identity.Grant{{Role: identity.Operator, Pipelines: []string{name}}}}, nil
+			}
 			return byRole(r)
 		}
 	})

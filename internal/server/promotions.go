@@ -31,7 +31,9 @@ func (s *Server) definePromotion(ctx context.Context, name string, asOf int64, c
 		case err == nil && p.Deleted() == 0 && p.Definition() != nil:
 			return huma.Error409Conflict(fmt.Sprintf("pipeline %s is one whose revisions are released: delete it first, or take another name", name))
 		}
-		events, err = s.changePromotion(ctx, name, true, asOf, c, func(p *promotion.State) error { return s.reachesPromoting(ctx, p, c.Definition) })
+		events, err = s.changePromotion(ctx, name, true, asOf, c, func(p *promotion.State) error {
+			return errors.Join(bindPromoting(ctx, p.Definition(), c.Definition), s.reachesPromoting(ctx, p, c.Definition))
+		})
 		return err
 	})
 	return events, err

@@ -117,6 +117,7 @@ func TestPipelinesThatPromoteAreDefinedAndDeleted(t *testing.T) {
 	s.steer(200, `"by":"the admin"`, "admin", "define", carrying(map[string]string{"smoke.yaml": smoke}))
 	s.steer(200, `"events":[]`, "admin", "define", carrying(map[string]string{"smoke.yaml": smoke}))
 	s.steer(200, `"by":"shop"`, "admin of shop", "define", s.defined(promoting), "If-Match", `"1"`) // it reaches no other environment
+	s.steer(403, "stage dev: asks for another verify", "admin of shop", "define", carrying(map[string]string{"smoke.yaml": smoke}))
 	s.steer(403, "environment others", "admin of shop", "define", s.defined(strings.Replace(promoting, "prod, manual", "others, manual", 1)))
 	s.steer(412, "something else", "admin", "define", asking("secrets/ci.key"), "If-Match", `"1"`)
 	s.steer(200, `"key_file":"secrets/ci.key"`, "admin", "define", asking("secrets/ci.key"), "If-Match", `"2"`)

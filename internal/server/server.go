@@ -52,6 +52,9 @@ type Options struct {
 	// Things are what tasks make on their hosts; see environments.Identify. It may be nil.
 	Things func(tasks.Task) []tasks.Thing
 
+	// Bounded finds out what revisions would bring; the zero one nothing, which is found out when it is done.
+	Bounded work.Bounded
+
 	// Managed lists what runs made, on this machine; nil is that it is not known.
 	Managed func(context.Context, managed.Question) ([]*managed.Thing, error)
 

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/deployster-go/deployster/internal/allow"
 	"github.com/deployster-go/deployster/internal/budget"
 	"github.com/deployster-go/deployster/internal/duration"
 	"github.com/deployster-go/deployster/internal/phrase"
@@ -20,6 +21,8 @@ type Definition struct {
 	Stages    []Stage `json:"stages"` // after those they come after
 	Batches   []Batch `json:"batches,omitempty"`
 	Supersede bool    `json:"supersede,omitempty"` // the newest revision wins: what waits for the same as a newer one is passed over
+
+	Allow *allow.Rules `json:"allow,omitempty"` // what revisions of identities of some pipelines may bring beyond what it names itself
 }
 
 // Stage is one stage. Exactly one of Build, Deploy, Run, Approval and Environment

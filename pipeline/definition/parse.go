@@ -11,6 +11,7 @@ import (
 
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/graph"
+	"github.com/deployster-go/deployster/internal/allow"
 	"github.com/deployster-go/deployster/internal/yamlfile"
 )
 
@@ -44,7 +45,7 @@ type parser struct {
 }
 
 func (p *parser) read(root *yamlfile.Node) {
-	fields, ok := root.Fields("a definition", "pipeline", "stages", "batches", "promotion", "supersede", "stop_on_failure")
+	fields, ok := root.Fields("a definition", "pipeline", "stages", "batches", "promotion", "supersede", "stop_on_failure", "allow")
 	if !ok {
 		return
 	}
@@ -65,6 +66,9 @@ func (p *parser) read(root *yamlfile.Node) {
 	if n := fields["stop_on_failure"]; n != nil {
 		stops := readBool(n)
 		p.stopOnFailure = &stops
+	}
+	if n := fields["allow"]; n != nil {
+		p.definition.Allow, _ = allow.Read(n, p.query)
 	}
 	n := fields["stages"]
 	if n == nil {

@@ -5,8 +5,10 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/deployster-go/deployster/internal/allow"
 	"github.com/deployster-go/deployster/pipeline/definition"
 	"github.com/deployster-go/deployster/pipeline/record"
+	"github.com/deployster-go/deployster/pipeline/upstream"
 )
 
 // Application is how a deployment applies a unit: which manifest, and with which files;
@@ -57,6 +59,26 @@ func (d *Deployment) Bring(present map[string]string, p record.Payload) {
 		}
 	}
 	d.Manifests, d.Brought = manifests, brought
+}
+
+// Bounds are what a revision may bring that was released by who may not bring everything.
+type Bounds struct {
+	Allow    *allow.Rules // by the present definition; nil is nothing
+	Own      record.Files // what the definition names itself, in which all else has to be; nil is not known
+	Revision bool         // also its name is theirs, and not only its artifacts
+}
+
+// Bounds are those of what the deployment applies; nil is that it may apply what it carries.
+func (d *Deployment) Bounds(l *Layout, manifest string) *Bounds {
+	taken := slices.ContainsFunc(d.Takes, func(in upstream.Input) bool { return in.Bound })
+	if !d.Bound && !d.Filled && !taken {
+		return nil
+	}
+	own, files := d.Own, d.files(manifest)
+	if _, carried := d.Carries[manifest]; !d.Bound || !carried && !d.Widened {
+		own = files
+	}
+	return &Bounds{Allow: l.Allow, Own: own, Revision: d.Bound}
 }
 
 // ManifestsOf are the manifests of a definition by their units.

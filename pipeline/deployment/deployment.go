@@ -37,6 +37,10 @@ type Deployment struct {
 	Takes    []upstream.Input          // revisions of other pipelines
 	Carries  record.Files              // nil of one that a former version released
 	Brought  map[string]record.Files   // by later definitions, for manifests that it does not carry
+	Bound    bool                      // it may bring no more than what its pipeline names itself and allows
+	Own      record.Files              // what that names itself; nil is not known
+	Filled   bool                      // an artifact of it was recorded by who may bring no more
+	Widened  bool                      // a definition by such a one brought it something
 	Tries    map[EntryKey]Tries        // Failed ones of the present attempt
 	Reopened map[deploylog.Target]bool // Hosts that failed before it, and of which nothing is recorded in it
 
@@ -183,7 +187,8 @@ func (d *Deployment) Record(l *Layout, e deploylog.Event) {
 		delete(d.Reopened, e.Target)
 	}
 	if kind, ok := definition.ArtifactKind(e.Name); ok {
-		d.Refs[kind] = record.Read(e.Data).Ref
+		p := record.Read(e.Data)
+		d.Refs[kind], d.Filled = p.Ref, d.Filled || p.Bound
 	}
 	if e.Name == record.StageBuilt {
 		maps.Copy(d.Refs, record.Read(e.Data).Artifacts)

@@ -10,7 +10,13 @@ type Inputs struct {
 	Brought   map[string]record.Files
 	Adopted   map[string]bool
 	Refs      map[string]string
+	Bound     bool
+	Own       record.Files
+	Filled    bool
+	Widened   bool
 }
 
 // Inputs are those that it has at present.
-func (d *Deployment) Inputs() Inputs { return Inputs{d.Manifests, d.Brought, d.Adopted, d.Refs} }
+func (d *Deployment) Inputs() Inputs {
+	return Inputs{d.Manifests, d.Brought, d.Adopted, d.Refs, d.Bound, d.Own, d.Filled, d.Widened}
+}

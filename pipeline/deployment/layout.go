@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/deployster-go/deployster/deploylog"
+	"github.com/deployster-go/deployster/internal/allow"
 	"github.com/deployster-go/deployster/pipeline/definition"
 	"github.com/deployster-go/deployster/pipeline/record"
 )
@@ -17,6 +18,7 @@ type Layout struct {
 	StageAt map[deploylog.Target]int
 	GroupAt map[deploylog.Target]Place // Host is none
 	HostAt  map[deploylog.Target]Place
+	Allow   *allow.Rules
 	newest  int  // revisions registered after so many know every step
 	Timed   bool // a stage waits for artifacts, or for approval, only so long
 }
@@ -72,6 +74,7 @@ type hostLayout struct {
 // this program.
 func NewLayout(d *definition.Definition, members map[string][]string, held map[string]*HeldMembers, introduced map[string]int) *Layout {
 	l := &Layout{
+		Allow:   d.Allow,
 		StageAt: map[deploylog.Target]int{}, GroupAt: map[deploylog.Target]Place{}, HostAt: map[deploylog.Target]Place{},
 	}
 	byName := map[string]int{}

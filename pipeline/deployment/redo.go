@@ -94,6 +94,7 @@ func (d *Deployment) Inherit(in Inputs, original string, order int) {
 	for kind, ref := range in.Refs {
 		d.Refs[kind] = ref
 	}
+	d.Bound, d.Own, d.Filled, d.Widened = d.Bound || in.Bound, in.Own, in.Filled, in.Widened
 }
 
 // Only is the stage in which a deployment is that does not go through the pipeline.

@@ -10,6 +10,7 @@ import (
 // KIND-started, KIND-finished-successfully and KIND-failed.
 const (
 	PipelineDefined    = "pipeline-defined"
+	FilesDefined       = "pipeline-files-defined" // what the definition names itself is other by now
 	PipelineDeleted    = "pipeline-deleted"
 	MembersChanged     = "host-group-members-changed"
 	MembersHeld        = "host-group-members-held" // the hosts that were selected and not taken over; see SetMembers
@@ -39,7 +40,7 @@ const (
 // steps of hosts add others, which their definitions name; see Definition.
 func EventNames() []string {
 	return []string{
-		PipelineDefined, PipelineDeleted, MembersChanged, MembersHeld, PipelineCancelled, PipelineRetried, PipelineSkipped, PipelineSuperseded, EndRequested, StageApproved, StageApprovalGiven, StageRejected, StageApplied, StageDeployed, StageBuilt, StepsBegun, StepsEnded,
+		PipelineDefined, FilesDefined, PipelineDeleted, MembersChanged, MembersHeld, PipelineCancelled, PipelineRetried, PipelineSkipped, PipelineSuperseded, EndRequested, StageApproved, StageApprovalGiven, StageRejected, StageApplied, StageDeployed, StageBuilt, StepsBegun, StepsEnded,
 		KeyAdded, KeyRevoked, ApprovalRefused, PipelinePaused, PipelineResumed, StagePaused, StageResumed,
 		PipelineStarted, PipelineFinished, PipelineFailed, StageStarted, StageFinished, StageFailed,
 		GroupStarted, GroupFinished, GroupFailed, HostStarted, HostFinished, HostFailed,

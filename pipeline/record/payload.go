@@ -42,6 +42,8 @@ type Payload struct {
 	Try          int                    `json:"try,omitempty"`    // that failed for good
 	Takes        []upstream.Input       `json:"inputs,omitempty"` // of a revision: those of other pipelines that it takes
 	Fix          bool                   `json:"fix,omitempty"`    // the revision enters stages in which earlier ones failed
+	Bound        bool                   `json:"bound,omitempty"`  // by an identity that may bring no more than the definition names and allows
+	Files        Files                  `json:"files,omitzero"`   // of a definition: what it names itself, when it was defined
 }
 
 // KeepsManifests is the version of the payload of a definition since which revisions under

@@ -26,6 +26,7 @@ type Step struct {
 	Host         string              // "" for what is no host's
 	Manifest     string              // what has to be applied first; "" is nothing
 	Files        record.Files        // what the manifest and its includes were when the revision was released; nil is as they are now
+	Bounds       *deployment.Bounds  // of what the manifest may bring; nil is everything that the revision carries
 	Takes        []upstream.Input    // the revisions of other pipelines that the revision takes
 	Packages     string              // the file of packages that have to be built first; "" is none
 	Environment  string              // what the revision has to be deployed to first; "" is nothing

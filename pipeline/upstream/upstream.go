@@ -35,6 +35,7 @@ type Input struct {
 	Finished  bool              `json:"finished,omitempty"`  // it had to have finished
 	Artifacts map[string]string `json:"artifacts,omitempty"` // references, by kind
 	Inputs    []Release         `json:"inputs,omitempty"`    // what it was released with, also through others; sorted by pipeline
+	Bound     bool              `json:"bound,omitempty"`     // by who may bring no more than its pipeline names and allows
 }
 
 // Had says what the revision had to have passed.

@@ -276,6 +276,7 @@ func (w *Walk) Host(at deployment.Place) step.Step {
 
 // tried adds the tries that have failed to a step that takes work.
 func (w *Walk) tried(s step.Step) step.Step {
+	s.Bounds = w.Deployment.Bounds(w.Layout, s.Manifest)
 	if len(w.Deployment.Tries) > 0 {
 		s.Tries = w.Deployment.Tries[deployment.EntryKey{Target: s.Target, Event: s.Event}]
 	}

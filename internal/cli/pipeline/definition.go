@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"path/filepath"
 	"slices"
 
@@ -146,8 +147,11 @@ func runApply(ctx context.Context, a *app.App, o applyOptions) error {
 			if len(c.renames) > 0 {
 				document["renames"] = c.renames
 			}
-			if len(c.events) == 0 {
+			switch {
+			case len(c.events) == 0:
 				return a.Say(document, "pipeline %s is defined like that already", d.Name)
+			case c.same:
+				return a.Say(document, "pipeline %s is defined like that already; the files that it names are new (event %d)", d.Name, c.events[0].Seq)
 			}
 			noteTakers(a.Err, p, d.Name)
 			for _, h := range c.holds {
@@ -189,13 +193,16 @@ func define(ctx context.Context, a *app.App, log deploylog.Log, p *pipelines.Pip
 	if err != nil {
 		return c, err
 	}
+	if texts, err = c.nameFiles(a, texts); err != nil {
+		return c, err
+	}
 	if !a.JSON() && (!c.same || len(c.changes) > 0) {
 		if err := view.PipelineChanges(a.Out, query.AlikeChanges(c.changes, a.All), c.exists, a.PlanOptions(a.Out)); err != nil {
 			return c, err
 		}
 	}
 	if c.same {
-		return c, nil
+		return c, c.recordFiles(ctx, a, p, texts)
 	}
 	c.warn(a)
 	name := c.Definition.Name
@@ -215,6 +222,56 @@ func define(ctx context.Context, a *app.App, log deploylog.Log, p *pipelines.Pip
 		return nil
 	})
 	return c, err
+}
+
+// nameFiles has the definition name the files that it has now, beside what else is to be kept. Revisions of those who may
+// bring no others have these.
+func (c *change) nameFiles(a *app.App, texts work.Carried) (work.Carried, error) {
+	collected, err := ownFiles(a, c.Definition, c.inputs)
+	if err != nil && c.Definition.Allow != nil {
+		return nil, err
+	}
+	if err != nil {
+		fmt.Fprintf(a.Err, "note: only who may do everything can release revisions of pipeline %s: %s\n", c.Definition.Name, output.InLine(err.Error()))
+		return texts, nil
+	}
+	all := maps.Clone(collected.Files)
+	c.Files = all.Digests()
+	for name, text := range texts {
+		if _, has := all[name]; has && string(all[name]) != string(text) {
+			all["/"+name] = text // both are kept
+			continue
+		}
+		all[name] = text
+	}
+	return all, nil
+}
+
+// recordFiles records that a definition, which is the same, names other files by now.
+func (c *change) recordFiles(ctx context.Context, a *app.App, p *pipelines.Pipelines, texts work.Carried) (err error) {
+	if c.Files == nil {
+		return nil
+	}
+	c.Carries = nil
+	changed := false
+	err = p.Ask(c.Definition.Name, func(s *pipeline.State) error {
+		events, err := s.Propose(c.Define, a.Now())
+		changed = len(events) > 0
+		return err
+	})
+	if err != nil || !changed {
+		return err
+	}
+	if err := keep(a, texts); err != nil {
+		return err
+	}
+	if a.Server() != "" {
+		c.events, _, err = p.Send(ctx, c.Definition.Name, c.Define, 0)
+		return err
+	}
+	c.ID = a.NewID()
+	c.events, err = p.Command(ctx, c.Definition.Name, c.Define)
+	return err
 }
 
 // record has the change recorded as it was shown, with the hosts.

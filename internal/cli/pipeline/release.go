@@ -195,6 +195,21 @@ func inputsOf(ctx context.Context, a *app.App, d *definition.Definition, r pipel
 	return collected.Files, pinImages(ctx, a, d, collected, r, flags)
 }
 
+// ownFiles are what the definition names by itself: as filesOf, without a word about them.
+func ownFiles(a *app.App, d *definition.Definition, flags inputFlags) (*work.Collection, error) {
+	collected, err := work.CollectPipeline(a.Workspace, func(sources ...manifest.Source) ([]vars.Assignment, error) {
+		return session.Assignments(a, flags.Input, work.StepVariables(d), sources...)
+	}, d)
+	if err != nil {
+		return nil, err
+	}
+	pinning, err := session.Pinning(a, flags.Input, flags.public)
+	if err != nil {
+		return nil, err
+	}
+	return collected, collected.Pin(pinning)
+}
+
 // filesOf are those without the images, for which no host is asked.
 func filesOf(a *app.App, d *definition.Definition, flags inputFlags) (*work.Collection, error) {
 	collected, err := work.CollectPipeline(a.Workspace, func(sources ...manifest.Source) ([]vars.Assignment, error) {

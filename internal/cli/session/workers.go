@@ -155,6 +155,11 @@ func OpenWorkers(ctx context.Context, a *app.App, log deploylog.Log, f WorkerFla
 	return &Workers{EnginePool: pool, Hosts: hosts, Tasks: tasks, Steps: work.NewStepWorker(config, pool), Clusters: clusters(hosts, f.Inventory), config: config, reserve: config.Reserve}, nil
 }
 
+// Bounded finds out what revisions would bring that may not bring everything.
+func (w *Workers) Bounded() work.Bounded {
+	return work.Bounded{Inputs: w.config.Inputs, Texts: w.config.Texts, Hosts: w.Hosts, Promoted: promotion.Variables()}
+}
+
 // Runs are runs of manifests on the engine of what has no host, for those who ask for them.
 func (w *Workers) Runs(notice func(string), begun func(*apply.Served), ended func(one *apply.Served, err error)) *apply.Runs {
 	c := w.config

@@ -1,0 +1,127 @@
+package work
+
+import (
+	"slices"
+
+	envdefinition "github.com/deployster-go/deployster/environment/definition"
+	"github.com/deployster-go/deployster/environment/tasks"
+	"github.com/deployster-go/deployster/internal/allow"
+	"github.com/deployster-go/deployster/manifest"
+	"github.com/deployster-go/deployster/manifest/usage"
+	"github.com/deployster-go/deployster/pipeline"
+	"github.com/deployster-go/deployster/pipeline/definition"
+	"github.com/deployster-go/deployster/pipeline/deployment"
+	"github.com/deployster-go/deployster/pipeline/record"
+	"github.com/deployster-go/deployster/pipeline/step"
+)
+
+// Bounded finds out what revisions would bring, before anything is done. The same is looked at again where it is done.
+type Bounded struct {
+	Inputs   Inputs
+	Texts    Texts
+	Hosts    *Hosts
+	Promoted []string // variables that promotions set in definitions of tasks
+}
+
+// mostLooked is on how many hosts of a group a manifest is looked at in advance.
+const mostLooked = 5
+
+// Release is what a revision of a pipeline would bring that it may not, as far as that is known in advance. own is
+// what the definition names itself.
+func (b Bounded) Release(d *definition.Definition, own record.Files, r pipeline.Release) (found []allow.Excess) {
+	if b.Hosts == nil {
+		return nil
+	}
+	look := func(stage, group, host, name string) {
+		at := step.Step{
+			Target: record.Target(d.Name), Revision: r.Revision, Takes: r.Takes, Stage: stage, Manifest: name, Group: group, Host: host, Files: r.Carries,
+			Bounds: &deployment.Bounds{Allow: d.Allow, Own: own, Revision: true},
+		}
+		found = append(found, b.look(b.Inputs.stepBounds(b.Texts, at, nil, b.Hosts), name, r.Carries, LoadOptions{Builtin: stepVariables(at, nil, b.Hosts)})...)
+	}
+	for i := range d.Stages {
+		s := &d.Stages[i]
+		if once, _ := s.Once(); once != "" && (s.Build == nil || s.Build.Group == "") {
+			look(s.Name, "", "", once)
+		}
+		if s.Deploy == nil {
+			continue
+		}
+		for _, g := range s.Deploy.HostGroups {
+			hosts, err := b.Hosts.Selected(g.Hosts)
+			if err != nil {
+				continue
+			}
+			for _, host := range hosts[:min(len(hosts), mostLooked)] {
+				for _, one := range s.Deploy.Steps {
+					look(s.Name, g.Name, host, one.Manifest)
+				}
+			}
+		}
+	}
+	return distinct(found)
+}
+
+// Update is what a revision of an environment would bring that it may not, as far as that is known in advance.
+func (b Bounded) Update(d, own *envdefinition.Definition, hosts []string) (found []allow.Excess) {
+	if b.Hosts == nil {
+		return nil
+	}
+	bounds := &tasks.Bounds{
+		Allow: own.Allow, Own: own.Task, OwnVerify: own.Deployment.VerifyFiles, OwnQuery: own.InstanceGroup.Query, Query: d.InstanceGroup.Query,
+	}
+	for _, host := range hosts[:min(len(hosts), mostLooked)] {
+		t := tasks.Task{Environment: d.Name, Host: host, Revision: 1, Spec: d.Task, Bounds: bounds}
+		may, err := b.Inputs.taskBounds(b.Texts, t, nil, b.Hosts, b.Promoted)
+		if err != nil {
+			continue // which its hosts say
+		}
+		found = append(found, b.look(may, d.Task.Manifest, TaskFiles(d.Task), LoadOptions{Builtin: TaskVariables(t, b.Hosts), Last: d.Task.Vars})...)
+	}
+	return distinct(found)
+}
+
+// UpdateHosts is which hosts an environment may not have. selected are those that its query selects.
+func (b Bounded) UpdateHosts(d, own *envdefinition.Definition, selected []string) (found []allow.Excess) {
+	if b.Hosts == nil {
+		return nil
+	}
+	bounds := &bounds{allow: own.Allow}
+	for _, host := range selected {
+		t := tasks.Task{Host: host, Bounds: &tasks.Bounds{OwnQuery: own.InstanceGroup.Query, Query: d.InstanceGroup.Query}}
+		if bounds.checkHost(t, b.Hosts) != nil {
+			found = append(found, allow.Excess{What: "instance_group.query", Asked: "host " + host, Allowed: allowedHosts(own.InstanceGroup.Query, own.Allow)})
+		}
+	}
+	return found
+}
+
+// look is what a manifest brings that it may not. What cannot be evaluated yet is looked at when it is applied.
+func (b Bounded) look(may *bounds, name string, files map[string]string, o LoadOptions) []allow.Excess {
+	text, err := b.Texts.Load(files[name])
+	if err != nil {
+		return nil
+	}
+	all, err := b.Inputs.present(b.Texts, files)
+	if err != nil {
+		return nil
+	}
+	o.Assigned, o.Included, o.Partly, o.Usage = assignments(all), b.Texts.Files(files), true, &usage.Variables{}
+	if o.Assigned == nil {
+		o.Assigned = assignments([]present{})
+	}
+	in, err := b.Inputs.Load([]manifest.Source{{Name: name, Data: text}}, o)
+	if err != nil {
+		return nil
+	}
+	return may.exceeds(in)
+}
+
+func distinct(all []allow.Excess) (out []allow.Excess) {
+	for _, e := range all {
+		if !slices.Contains(out, e) {
+			out = append(out, e)
+		}
+	}
+	return out
+}

@@ -1,0 +1,211 @@
+package server
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/deployster-go/deployster/control/work"
+	"github.com/deployster-go/deployster/environment"
+	envdefinition "github.com/deployster-go/deployster/environment/definition"
+	"github.com/deployster-go/deployster/internal/allow"
+	"github.com/deployster-go/deployster/internal/identity"
+	"github.com/deployster-go/deployster/pipeline"
+	"github.com/deployster-go/deployster/pipeline/definition"
+	promotion "github.com/deployster-go/deployster/pipeline/promotion/definition"
+	"github.com/deployster-go/deployster/pipeline/record"
+)
+
+// Who is operator of some pipelines and environments alone brings no more to their hosts than what their definitions
+// name and allow. Who is operator of everything may apply manifests of their own on the server anyway.
+
+// bounded reports whether who asks may bring no more than what definitions name and allow.
+func bounded(ctx context.Context) bool { return !identity.Of(ctx).May(identity.Operator, "", "") }
+
+// exceeded refuses what somebody may not bring.
+func exceeded(ctx context.Context, what string, found []allow.Excess) error {
+	if len(found) == 0 {
+		return nil
+	}
+	const most = 20
+	text := allow.Text(found[:min(most, len(found))])
+	if more := len(found) - most; more > 0 {
+		text += fmt.Sprintf("\n  and %d more", more)
+	}
+	return huma.Error403Forbidden(fmt.Sprintf("%s may not do this: %s brings what the present definition neither names nor allows:\n%s\nAn operator of everything may do it, and who may define it may allow it there (allow)", identity.Of(ctx).Name, what, text))
+}
+
+// bindRelease refuses a revision by who may not bring what it carries, and has it bound otherwise. It takes too long to
+// be done while nobody else may change the pipeline: against is the definition that it was checked against.
+func (s *Server) bindRelease(ctx context.Context, name string, c *pipeline.Release) (against *definition.Definition, own record.Files, err error) {
+	if !bounded(ctx) {
+		return nil, nil, nil
+	}
+	c.Bound = true
+	if err := s.pipelines.Follow(ctx, 0); err != nil {
+		return nil, nil, err
+	}
+	err = s.pipelines.Ask(name, func(p *pipeline.State) error {
+		against, own = p.Definition(), p.Own()
+		return nil
+	})
+	if err != nil || against == nil {
+		return nil, nil, err // which the command says
+	}
+	if own == nil && notCarried(against, nil) != "" {
+		return nil, nil, huma.Error403Forbidden(fmt.Sprintf("you may not do this: nobody knows what pipeline %s names itself, as an older version defined it. An admin applies its definition again (deployster pipeline apply -f FILE), or an operator of everything releases a revision", name))
+	}
+	found := against.Allow.ExcessFiles(own, c.Carries)
+	if len(found) == 0 {
+		found = s.Bounded.Release(against, own, *c)
+	}
+	return against, own, exceeded(ctx, fmt.Sprintf("revision %s of pipeline %s", c.Revision, name), found)
+}
+
+// bindRerun refuses what a stage that was added would get by who may not bring it.
+func (s *Server) bindRerun(ctx context.Context, name string, c *pipeline.Rerun) error {
+	if !bounded(ctx) || c.Carries == nil {
+		return nil
+	}
+	r := pipeline.Release{Revision: c.Revision, Carries: c.Carries}
+	_, _, err := s.bindRelease(ctx, name, &r)
+	c.Bound = true
+	return err
+}
+
+// bindDefine refuses a definition by which who may not bring everything would let a pipeline bring more.
+func (s *Server) bindDefine(ctx context.Context, p *pipeline.State, c *pipeline.Define) error {
+	if !bounded(ctx) {
+		return nil
+	}
+	c.Bound, c.Files = true, nil
+	was := p.Definition()
+	if was == nil || p.Deleted() > 0 {
+		return huma.Error403Forbidden(fmt.Sprintf("you may not do this: there is no pipeline %s, and what its revisions may bring is for an admin of everything to say", c.Definition.Name))
+	}
+	found := was.Allow.ExcessFiles(p.Own(), c.Carries)
+	if c.Carries == nil || len(c.Carries) == 0 {
+		found = nil // it brings nothing
+	}
+	if !reflect.DeepEqual(was.Allow, c.Definition.Allow) {
+		found = append(found, allow.Excess{What: "allow", Asked: "another one", Allowed: "that of the present definition"})
+	}
+	var names []string
+	was.Manifests(func(_ string, path *string) { names = append(names, *path) })
+	c.Definition.Manifests(func(stage string, path *string) {
+		if !slices.Contains(names, *path) && !was.Allow.File(*path) {
+			found = append(found, allow.Excess{What: "stage " + stage, Asked: "manifest " + *path, Allowed: "those of the present definition"})
+		}
+	})
+	for _, g := range c.Definition.Groups() {
+		if slices.ContainsFunc(was.Groups(), func(o *definition.HostGroup) bool { return o.Hosts == g.Hosts }) {
+			continue
+		}
+		asked, err := s.selected(g.Hosts)
+		if err != nil {
+			return err
+		}
+		var may []string
+		if was.Allow != nil && was.Allow.Hosts != "" {
+			if may, err = s.selected(was.Allow.Hosts); err != nil {
+				return err
+			}
+		}
+		if was.Allow == nil || g.Hosts != was.Allow.Hosts || slices.ContainsFunc(asked, func(host string) bool { return !slices.Contains(may, host) }) {
+			e := allow.Excess{What: "host group " + g.Name, Asked: "hosts " + g.Hosts, Allowed: "those of the present definition"}
+			if was.Allow != nil && was.Allow.Hosts != "" {
+				e.Allowed += ", or " + was.Allow.Hosts
+			}
+			found = append(found, e)
+		}
+	}
+	return exceeded(ctx, "the definition of pipeline "+c.Definition.Name, found)
+}
+
+// bindPromoting refuses a definition by which who may not bring everything would have the server apply, ask or read
+// anything else for a stage.
+func bindPromoting(ctx context.Context, was, d *promotion.Definition) error {
+	if !bounded(ctx) {
+		return nil
+	}
+	var found []allow.Excess
+	for i := range d.Stages {
+		var before promotion.Stage
+		if was != nil {
+			if n := was.Index(d.Stages[i].Name); n >= 0 {
+				before = was.Stages[n]
+			}
+		}
+		stage := d.Stages[i]
+		for key, same := range map[string]bool{
+			"manifest":     stage.Targets == nil || reflect.DeepEqual(before.Targets, stage.Targets),
+			"objects":      len(stage.Objects) == 0 || reflect.DeepEqual(before.Objects, stage.Objects) && reflect.DeepEqual(before.Source, stage.Source),
+			"webhook":      stage.Webhook == nil || reflect.DeepEqual(before.Webhook, stage.Webhook),
+			"pull_request": stage.PullRequest == nil || reflect.DeepEqual(before.PullRequest, stage.PullRequest),
+			"verify":       stage.Verify == "" || before.Verify == stage.Verify && maps.Equal(before.VerifyFiles, stage.VerifyFiles),
+		} {
+			if !same {
+				found = append(found, allow.Excess{What: "stage " + stage.Name, Asked: "another " + key, Allowed: "that of the present definition"})
+			}
+		}
+	}
+	slices.SortFunc(found, func(a, b allow.Excess) int { return strings.Compare(a.String(), b.String()) })
+	return exceeded(ctx, "the definition of pipeline "+d.Name, found)
+}
+
+// bindCreate refuses an environment by who may not say what its revisions may bring.
+func bindCreate(ctx context.Context, name string) error {
+	if !bounded(ctx) {
+		return nil
+	}
+	return huma.Error403Forbidden(fmt.Sprintf("you may not do this: there is no environment %s, and what its revisions may bring is for an operator of everything to say, who creates it (deployster env create)", name))
+}
+
+// bindUpdate refuses a revision of an environment by who may not bring what it carries, and has it bound otherwise.
+func (s *Server) bindUpdate(ctx context.Context, name string, c *environment.Update, hosts []string) error {
+	if !bounded(ctx) {
+		return nil
+	}
+	c.Bound = true
+	var own *envdefinition.Definition
+	if err := s.environments.Ask(name, func(e *environment.State) error {
+		if r, ok := e.Owner(); ok {
+			own = r.Definition
+		}
+		return nil
+	}); err != nil || own == nil {
+		return err
+	}
+	d := c.Definition
+	carries, owns := maps.Clone(work.TaskFiles(d.Task)), work.TaskFiles(own.Task)
+	found := own.Allow.ExcessFiles(owns, carries)
+	if len(d.Deployment.VerifyFiles) > 0 {
+		found = append(found, own.Allow.ExcessFiles(own.Deployment.VerifyFiles, d.Deployment.VerifyFiles)...)
+	}
+	if d.Task.Manifest != own.Task.Manifest && !own.Allow.File(d.Task.Manifest) {
+		found = append(found, allow.Excess{What: "task.manifest", Asked: d.Task.Manifest, Allowed: own.Task.Manifest})
+	}
+	if !reflect.DeepEqual(own.Allow, d.Allow) {
+		found = append(found, allow.Excess{What: "allow", Asked: "another one", Allowed: "that of the newest revision by an operator of everything"})
+	}
+	for _, w := range d.Deployment.Verifies() {
+		if !slices.Contains(own.Deployment.Verifies(), w) && !own.Allow.File(w) {
+			found = append(found, allow.Excess{What: "deployment.steps", Asked: "verify " + w, Allowed: "what verifies steps already"})
+		}
+	}
+	if own.InstanceGroup.Query != d.InstanceGroup.Query {
+		found = append(found, s.Bounded.UpdateHosts(d, own, hosts)...)
+		if s.Bounded.Hosts == nil {
+			found = append(found, allow.Excess{What: "instance_group.query", Asked: d.InstanceGroup.Query, Allowed: own.InstanceGroup.Query})
+		}
+	}
+	if len(found) == 0 {
+		found = s.Bounded.Update(d, own, hosts)
+	}
+	return exceeded(ctx, "the revision of environment "+name, found)
+}

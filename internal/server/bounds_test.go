@@ -1,0 +1,154 @@
+package server_test
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/deployster-go/deployster/deploylog"
+	"github.com/deployster-go/deployster/environment/definition"
+	"github.com/deployster-go/deployster/internal/must"
+)
+
+const gateway = `pipeline: web
+allow: {files: [site/*.html], plugs: {root: {path: /srv/web}}}
+stages:
+  - {name: build, build: {artifacts: [web]}}
+  - {name: live, deploy: {host_groups: [{name: web, hosts: 'attribute:stack == prod'}], steps: [{event: host-deployed, manifest: m.yaml}]}}
+`
+
+// recorded is the data of the newest event of a name; nil is none.
+func (s *shop) recorded(name string) (data struct {
+	Bound   bool              `json:"bound"`
+	Carries map[string]string `json:"carries"`
+	By      string            `json:"by"`
+}, n int) {
+	for e, err := range s.log.Read(s.Context(), deploylog.Filter{Name: name}) {
+		require.NoError(s, err)
+		data.Bound = false
+		require.NoError(s, json.Unmarshal(e.Data, &data))
+		n++
+	}
+	return data, n
+}
+
+func (s *shop) keep(text string) string { return must.Get(s.store.Keep([]byte(text)))(s) }
+
+// Which manifest would run on the hosts of a pipeline, by whom it is released: who is operator of it alone brings its
+// own files and nothing else, and is known as such where they are applied.
+func TestWhoBringsWhatToAPipeline(t *testing.T) {
+	s := newShop(t)
+	mine, evil := s.keep("resources: {}"), s.keep("plugs: {root: {path: /}}\nresources: {a: {type: evil.example/root}}")
+	page := s.keep("<h1>")
+	s.command(403, "there is no pipeline web", "admin of web", "define", body{"definition": s.pipeline(gateway)})
+	s.command(200, "", "admin", "define", body{"definition": s.pipeline(gateway)})
+	s.command(403, "An admin applies its definition again", "ci of web", "release", body{"revision": "1", "carries": body{"m.yaml": mine}})
+	s.command(200, "pipeline-files-defined", "admin", "define", body{"definition": s.pipeline(gateway), "files": body{"m.yaml": mine}})
+	for name, test := range map[string]struct {
+		who     string
+		carries body
+		refused string
+	}{
+		"its files":                          {"ci of web", body{"m.yaml": mine}, ""},
+		"its files, and allowed":             {"ci of web", body{"m.yaml": mine, "site/a.html": page}, ""},
+		"another manifest":                   {"ci of web", body{"m.yaml": evil}, "file m.yaml: asks for content " + evil[:12] + "; allowed: content " + mine[:12] + " of the definition"},
+		"another manifest by an admin of it": {"admin of web", body{"m.yaml": evil}, "file m.yaml: asks for"},
+		"a file more":                        {"ci of web", body{"m.yaml": mine, "n.yaml": evil}, "file n.yaml: asks for content " + evil[:12] + "; allowed: nothing"},
+		"a file below what is allowed":       {"ci of web", body{"m.yaml": mine, "site/a/b.html": page}, "site/a/b.html"},
+		"another manifest by an operator":    {"operator", body{"m.yaml": evil, "n.yaml": page}, ""},
+	} {
+		_, before := s.recorded("pipeline-started")
+		of := body{"revision": strings.ReplaceAll(name, " ", "-"), "carries": test.carries}
+		if test.refused != "" {
+			said := s.command(403, "may not do this: revision", test.who, "release", of)
+			assert.Contains(t, said, test.refused, name)
+			assert.Contains(t, said, "An operator of everything may do it", name)
+			_, after := s.recorded("pipeline-started")
+			assert.Equal(t, before, after, name)
+			continue
+		}
+		s.command(200, "", test.who, "release", of)
+		got, _ := s.recorded("pipeline-started")
+		assert.Equal(t, test.who != "operator", got.Bound, name)
+		// What an operator of everything released is what it names from now on.
+		s.command(200, "", "admin", "define", body{"definition": s.pipeline(gateway), "files": body{"m.yaml": mine}})
+	}
+	s.command(422, "unknown field", "ci of web", "release", body{"revision": "9", "carries": body{"m.yaml": mine}, "bound": false})
+	s.command(200, "", "ci of web", "receive-artifact", body{"revision": "its-files", "kind": "web", "ref": "evil.example/web"})
+	got, _ := s.recorded("build-stage-received-web-artifact")
+	assert.True(t, got.Bound && got.By == "ci", "%+v", got)
+}
+
+// A definition by who is admin of a pipeline alone widens nothing of what its revisions bring.
+func TestADefinitionWidensNothing(t *testing.T) {
+	s := newShop(t)
+	mine, evil := s.keep("resources: {}"), s.keep("resources: {a: {type: evil.example/root}}")
+	s.command(200, "", "admin", "define", body{"definition": s.pipeline(gateway), "files": body{"m.yaml": mine}})
+	replaced := func(old, to string) body {
+		return body{"definition": s.pipeline(strings.Replace(gateway, old, to, 1)), "carries": body{"m.yaml": mine}}
+	}
+	for _, test := range []struct {
+		of   body
+		says string
+	}{
+		{replaced("path: /srv/web", "path: /"), "allow: asks for another one; allowed: that of the present definition"},
+		{replaced("files: [site/*.html], ", ""), "allow: asks for another one"},
+		{replaced("manifest: m.yaml", "manifest: n.yaml"), "manifest n.yaml"},
+		{replaced("attribute:stack == prod", "name exists"), "host group web: asks for hosts name exists"},
+		{body{"definition": s.pipeline(strings.Replace(gateway, "name: build,", "name: make,", 1)), "carries": body{"m.yaml": evil}}, "file m.yaml: asks for content"},
+	} {
+		if test.says == "manifest n.yaml" {
+			test.of["carries"] = body{"m.yaml": mine, "n.yaml": mine}
+		}
+		s.command(403, test.says, "admin of web", "define", test.of)
+	}
+	s.command(200, "", "admin of web", "define", replaced("name: build,", "name: make,"))
+	s.command(200, "", "admin of web", "delete", body{})
+	s.command(403, "there is no pipeline web", "admin of web", "define", replaced("path: /srv/web", "path: /"))
+}
+
+// Which task would run on which hosts of an environment, by whom a revision of it is made.
+func TestWhoBringsWhatToAnEnvironment(t *testing.T) {
+	s := newShop(t)
+	const evil = "resources: {a: {type: evil.example/root}}"
+	s.send(403, "there is no environment shop", "of shop", "shop", "create", body{"definition": s.definition("shop", "resources: {}")})
+	s.send(200, "", "operator", "shop", "create", body{"definition": s.definition("shop", "resources: {}")})
+	for name, test := range map[string]struct {
+		text   string
+		change func(*definition.Definition)
+		says   string
+	}{
+		"another manifest": {evil, nil, "file m.yaml: asks for content"},
+		"another file":     {"resources: {}", func(d *definition.Definition) { d.Task.Includes = map[string]string{"x": s.keep("x")} }, "file x: asks for"},
+		"other hosts":      {"resources: {}", func(d *definition.Definition) { d.InstanceGroup.Query = "name exists" }, "instance_group.query: asks for name exists; allowed: attribute:stack == prod"},
+		"a verification": {"resources: {}", func(d *definition.Definition) {
+			*d = *must.Get(d.Set([]string{"deployment.steps=[{hosts: 1, verify: v.yaml}]"}, func(string) error { return nil }))(t)
+			d.Deployment.VerifyFiles = map[string]string{"v.yaml": s.keep(evil)}
+		}, "file v.yaml: asks for content"},
+		"what is allowed": {"resources: {}", func(d *definition.Definition) {
+			allowed := must.Get(definition.Parse("shop", []byte(strings.Replace(definitionOf, "%s", "shop", 1)+"allow: {files: ['**']}\n"), func(string) error { return nil }))(t)
+			d.Allow = allowed.Allow
+		}, "allow: asks for another one"},
+	} {
+		d := s.definition("shop", test.text)
+		if test.change != nil {
+			test.change(d)
+		}
+		s.send(403, test.says, "of shop", "shop", "update", body{"base": 1, "definition": d})
+		assert.Len(t, s.report("shop").Rows, 1, name)
+	}
+	varied := func(text string) *definition.Definition {
+		return s.definition("shop", text, func(d *definition.Definition) { d.Task.Vars = map[string]any{"tag": "2"} })
+	}
+	s.send(200, "environment-updated", "of shop", "shop", "update", body{"base": 1, "definition": varied("resources: {}")})
+	got, _ := s.recorded("environment-updated")
+	assert.True(t, got.Bound, "it is not bound")
+	s.send(200, "environment-updated", "operator", "shop", "update", body{"base": 2, "definition": varied(evil)})
+	got, _ = s.recorded("environment-updated")
+	assert.False(t, got.Bound, "that of an operator of everything is bound")
+	s.send(200, "", "of shop", "shop", "delete", body{"leave_tasks": true})
+	s.send(403, "there is no environment shop", "of shop", "shop", "create", body{"definition": s.definition("shop", evil)})
+}
