@@ -34,6 +34,9 @@ func (s *State) Explain(t deploylog.Target) []reason.Reason {
 		}
 		return !at.Touches(place) || slices.ContainsFunc(reasons, func(r reason.Reason) bool { return r.Target == h.Target && r.Code == h.Code })
 	})
+	if t == s.target {
+		holds = append(holds, s.askedReasons()...)
+	}
 	return append(holds, reasons...)
 }
 

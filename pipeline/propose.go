@@ -26,9 +26,19 @@ type Command interface {
 // by several processes need one lock around both.
 func (s *State) Propose(c Command, now time.Time) ([]deploylog.Event, error) {
 	s.currentLayout()
-	if a, is := c.(Approve); is {
-		a.now = now
-		c = a
+	switch of := c.(type) {
+	case Approve:
+		of.now = now
+		c = of
+	case Ask:
+		of.now = now
+		c = of
+	case Accept:
+		of.now = now
+		c = of
+	case Decline:
+		of.now = now
+		c = of
 	}
 	return c.propose(s)
 }
@@ -52,6 +62,7 @@ type Release struct {
 	Takes    []upstream.Input // the revisions of other pipelines that it takes; see upstream.Take
 	Fix      bool             // it enters stages in which earlier ones failed, and goes by those that wait there
 	Bound    bool             // it may bring no more than the definition names itself and allows
+	Pending  bool             // if it may not be released as it is, it is asked for
 	ID       string           // of the fresh deployment
 	By       string
 }

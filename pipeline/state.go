@@ -29,6 +29,7 @@ type State struct {
 	members    map[string][]string
 	changed    map[string]int64                   // events of the members
 	held       map[string]*deployment.HeldMembers // of groups that hold instead of taking a selection over
+	asked      []AskedFor                         // that may have expired
 	own        record.Files                       // what the definition names itself, or whoever may define it released last; nil is not known
 	paused     map[deploylog.Target]PauseInfo
 	outcomes   outcome.Stages
@@ -169,6 +170,8 @@ func (s *State) applyPipeline(e deploylog.Event) {
 			}
 			s.take(p)
 		}
+	case record.ReleaseAsked, record.ReleaseDeclined:
+		s.applyAsked(e)
 	case record.FilesDefined:
 		if p := record.Read(e.Data); s.definition != nil && p.Files != nil {
 			s.own = p.Files
@@ -252,7 +255,8 @@ func (s *State) register(e deploylog.Event) {
 		Marks: map[deploylog.Target]*record.Marks{}, Refs: map[string]string{}, Skipped: map[string]deployment.SkippedStep{}, Carries: carries, Fix: p.Fix, Takes: p.Takes,
 		Bound: p.Bound, Own: s.own,
 	}
-	if carries != nil && !p.Bound && p.Rollback == nil && p.Redo == nil {
+	s.forgetAsked(func(a AskedFor) bool { return a.Revision == e.Revision })
+	if carries != nil && !p.Bound && p.Accepted == nil && p.Rollback == nil && p.Redo == nil {
 		s.own = carries // who may define it released that
 	}
 	if carries != nil {

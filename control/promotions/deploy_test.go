@@ -261,7 +261,7 @@ func (c *Controller) deployAs(ctx context.Context, s promotion.Step) (deployment
 	if err := c.commands.Follow(ctx, 0); err != nil {
 		return "", err
 	}
-	r, err := c.revise(ctx, s, "version")
+	r, err := c.revise(ctx, s, "version", false)
 	if err == nil {
 		_, err = c.commands.Command(ctx, s.Environment, environment.Deploy{Revision: r.Number, Hosts: []string{"h1"}, Step: s.Key()})
 	}

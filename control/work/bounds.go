@@ -222,7 +222,7 @@ func (b *bounds) exceeds(in *Input) (found []allow.Excess) {
 	}
 	for _, p := range in.Whole.Plugs {
 		if !b.plug(p, in.Workspace) {
-			note(b.plugExcess(p))
+			note(b.plugExcess(p, in.Below))
 		}
 	}
 	return found
@@ -272,8 +272,9 @@ func samePlug(own, p *manifest.Plug) bool {
 		slices.Equal(own.ResourceNames, p.ResourceNames) && slices.Equal(own.ResourceTypes, p.ResourceTypes)
 }
 
-func (b *bounds) plugExcess(p *manifest.Plug) allow.Excess {
-	e := allow.Excess{What: "plug " + p.Name, Asked: "path " + p.Path}
+// plugExcess says where a plug leads, and where it may. below names a path as the workspace has it.
+func (b *bounds) plugExcess(p *manifest.Plug, below func(path string) string) allow.Excess {
+	e := allow.Excess{What: "plug " + p.Name, Asked: "path " + below(p.Path)}
 	if !p.ReadOnly {
 		e.Asked += ", writable"
 	}
@@ -281,7 +282,7 @@ func (b *bounds) plugExcess(p *manifest.Plug) allow.Excess {
 	if b.own != nil {
 		for _, own := range b.own.Whole.Plugs {
 			if own.Name == p.Name && own.Path != "" {
-				all = append(all, "path "+own.Path+readOnly(own.ReadOnly))
+				all = append(all, "path "+below(own.Path)+readOnly(own.ReadOnly))
 			}
 		}
 	}

@@ -273,7 +273,11 @@ func (c *Client) refusal(answer *http.Response, r request) error {
 	case status == http.StatusUnauthorized:
 		said.Detail = fmt.Sprintf("server %s: %s: put one that deployster token create has printed into DEPLOYSTER_TOKEN, or name its file in DEPLOYSTER_TOKEN_FILE", c.server, said.Detail)
 	case status == http.StatusForbidden:
-		said.Detail = fmt.Sprintf("server %s: %s: ask an admin of it for a token with the role", c.server, said.Detail)
+		remedy := ": ask an admin of it for a token with the role"
+		if !strings.Contains(said.Detail, "it needs the role") { // it says itself what helps
+			remedy = ""
+		}
+		said.Detail = fmt.Sprintf("server %s: %s%s", c.server, said.Detail, remedy)
 	case slices.Contains([]int{http.StatusInternalServerError, http.StatusServiceUnavailable, http.StatusGatewayTimeout, http.StatusTooManyRequests, http.StatusInsufficientStorage}, status):
 		said.Detail = fmt.Sprintf("server %s: %s", c.server, said.Detail)
 	}

@@ -39,6 +39,7 @@ type Verb struct {
 	Role    identity.Role
 	Summary string
 	Begins  bool // what it is for does not exist before, and has no name of the sender's
+	Whole   bool // it is for those whose role is for everything
 
 	command reflect.Type
 	body    reflect.Type
@@ -50,6 +51,8 @@ type Verb struct {
 var verbs = sync.OnceValue(func() []Verb {
 	return []Verb{
 		of(identity.Pipelines, "release", identity.Operator, pipeline.Release{}, "Register a revision and start its deployment; what it carries is kept before, as objects"),
+		whole(of(identity.Pipelines, "accept", identity.Operator, pipeline.Accept{}, "Release a revision that was asked for, as it was then")),
+		of(identity.Pipelines, "decline", identity.Operator, pipeline.Decline{}, "Decline a revision that was asked for, or take it back"),
 		of(identity.Pipelines, "receive-artifact", identity.Operator, pipeline.ReceiveArtifact{}, "Record that an artifact was received"),
 		of(identity.Pipelines, "fail-artifact", identity.Operator, pipeline.FailArtifact{}, "Record that an artifact was not built"),
 		of(identity.Pipelines, "approve", identity.Approver, pipeline.Approve{}, "Approve a revision at a stage"),
@@ -102,6 +105,9 @@ var verbs = sync.OnceValue(func() []Verb {
 // GrantedBy is the kind of what grants name that let somebody do it: one name is of one pipeline,
 // however it promotes.
 func (v Verb) GrantedBy() string {
+	if v.Whole {
+		return ""
+	}
 	switch v.Kind {
 	case Promotions:
 		return identity.Pipelines
@@ -133,6 +139,12 @@ func of(kind, name string, role identity.Role, command any, summary string, omit
 // beginning is a verb that begins something.
 func beginning(v Verb) Verb {
 	v.Begins = true
+	return v
+}
+
+// whole is a verb for those whose role is for everything.
+func whole(v Verb) Verb {
+	v.Whole = true
 	return v
 }
 

@@ -307,13 +307,20 @@ func (p *Pipelines) status(name string, s *pipeline.State, hosts, each bool) Pip
 		}
 	}
 	var waiting []reason.Reason
-	for _, r := range s.Explain(record.Target(name)) {
+	for _, r := range p.unexpired(s.Explain(record.Target(name))) {
 		if r.Blocking() && (r.Code != reason.IsPaused || r.Name != "" || r.Revision == "") { // that all is paused is said once
 			waiting = append(waiting, r)
 		}
 	}
 	status.Waiting = AlikeReasons(waiting, each)
 	return status
+}
+
+// unexpired are reasons without what was asked for and has expired.
+func (p *Pipelines) unexpired(all []reason.Reason) []reason.Reason {
+	return slices.DeleteFunc(all, func(r reason.Reason) bool {
+		return r.Code == reason.AwaitsAcceptance && !r.Until.After(p.Now())
+	})
 }
 
 // again is what deployments that have not finished do again, by their ids.
@@ -345,7 +352,7 @@ func (p *Pipelines) Explain(t deploylog.Target, hosts pipelines.Hosts, present b
 	}
 	holders := p.holders()
 	all, err := reconcile.Get(p.Fold, name, func(s *pipeline.State) []reason.Reason {
-		all, d := append([]reason.Reason{}, s.Explain(t)...), s.Definition()
+		all, d := append([]reason.Reason{}, p.unexpired(s.Explain(t))...), s.Definition()
 		if d == nil {
 			return all
 		}

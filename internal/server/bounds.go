@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"reflect"
@@ -11,6 +12,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/deployster-go/deployster/control/work"
+	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/environment"
 	envdefinition "github.com/deployster-go/deployster/environment/definition"
 	"github.com/deployster-go/deployster/internal/allow"
@@ -42,29 +44,47 @@ func exceeded(ctx context.Context, what string, found []allow.Excess) error {
 
 // bindRelease refuses a revision by who may not bring what it carries, and has it bound otherwise. It takes too long to
 // be done while nobody else may change the pipeline: against is the definition that it was checked against.
-func (s *Server) bindRelease(ctx context.Context, name string, c *pipeline.Release) (against *definition.Definition, own record.Files, err error) {
+func (s *Server) bindRelease(ctx context.Context, name string, c *pipeline.Release) (against *definition.Definition, own record.Files, found []allow.Excess, err error) {
 	if !bounded(ctx) {
-		return nil, nil, nil
+		return nil, nil, nil, nil
 	}
 	c.Bound = true
 	if err := s.pipelines.Follow(ctx, 0); err != nil {
-		return nil, nil, err
+		return nil, nil, nil, err
 	}
 	err = s.pipelines.Ask(name, func(p *pipeline.State) error {
 		against, own = p.Definition(), p.Own()
 		return nil
 	})
 	if err != nil || against == nil {
-		return nil, nil, err // which the command says
+		return nil, nil, nil, err // which the command says
 	}
 	if own == nil && notCarried(against, nil) != "" {
-		return nil, nil, huma.Error403Forbidden(fmt.Sprintf("you may not do this: nobody knows what pipeline %s names itself, as an older version defined it. An admin applies its definition again (deployster pipeline apply -f FILE), or an operator of everything releases a revision", name))
+		return nil, nil, nil, huma.Error403Forbidden(fmt.Sprintf("you may not do this: nobody knows what pipeline %s names itself, as an older version defined it. An admin applies its definition again (deployster pipeline apply -f FILE), or an operator of everything releases a revision", name))
 	}
-	found := against.Allow.ExcessFiles(own, c.Carries)
-	if len(found) == 0 {
-		found = s.Bounded.Release(against, own, *c)
+	found = append(against.Allow.ExcessFiles(own, c.Carries), s.Bounded.Release(against, own, *c)...)
+	if c.Pending {
+		return against, own, found, nil
 	}
-	return against, own, exceeded(ctx, fmt.Sprintf("revision %s of pipeline %s", c.Revision, name), found)
+	err = exceeded(ctx, fmt.Sprintf("revision %s of pipeline %s", c.Revision, name), found)
+	var said *huma.ErrorModel
+	if errors.As(err, &said) {
+		said.Detail += "; or release it with --pending, and they accept it"
+	}
+	return against, own, nil, err
+}
+
+// asking asks for a release that brings what it may not.
+func asking(c pipeline.Release, found []allow.Excess) pipeline.Ask {
+	a := pipeline.Ask{Release: c}
+	const most = 20
+	for _, e := range found[:min(most, len(found))] {
+		a.Excess = append(a.Excess, deploylog.Cause(e.String()))
+	}
+	if more := len(found) - most; more > 0 {
+		a.Excess = append(a.Excess, fmt.Sprintf("%d more", more))
+	}
+	return a
 }
 
 // bindRerun refuses what a stage that was added would get by who may not bring it.
@@ -73,7 +93,7 @@ func (s *Server) bindRerun(ctx context.Context, name string, c *pipeline.Rerun) 
 		return nil
 	}
 	r := pipeline.Release{Revision: c.Revision, Carries: c.Carries}
-	_, _, err := s.bindRelease(ctx, name, &r)
+	_, _, _, err := s.bindRelease(ctx, name, &r)
 	c.Bound = true
 	return err
 }
@@ -159,8 +179,13 @@ func bindPromoting(ctx context.Context, was, d *promotion.Definition) error {
 }
 
 // bindCreate refuses an environment by who may not say what its revisions may bring.
-func bindCreate(ctx context.Context, name string) error {
-	if !bounded(ctx) {
+func (s *Server) bindCreate(ctx context.Context, name string) error {
+	exists := false
+	_ = s.environments.Ask(name, func(e *environment.State) error { // of what there is, the command is refused
+		exists = e.Exists()
+		return nil
+	})
+	if exists || !bounded(ctx) {
 		return nil
 	}
 	return huma.Error403Forbidden(fmt.Sprintf("you may not do this: there is no environment %s, and what its revisions may bring is for an operator of everything to say, who creates it (deployster env create)", name))

@@ -228,7 +228,7 @@ func (s *Server) release(ctx context.Context, in *commandInput, asOf int64, c pi
 	if err != nil {
 		return nil, err
 	}
-	against, own, err := s.bindRelease(ctx, in.Name, &c)
+	against, own, found, err := s.bindRelease(ctx, in.Name, &c)
 	if err != nil {
 		return nil, err
 	}
@@ -261,6 +261,9 @@ func (s *Server) release(ctx context.Context, in *commandInput, asOf int64, c pi
 			if len(takes)+len(c.Takes) > 0 && !reflect.DeepEqual(takes, c.Takes) {
 				return nil, errReleaseMoved
 			}
+		}
+		if len(found) > 0 {
+			return p.Propose(asking(c, found), s.Now())
 		}
 		return p.Propose(c, s.Now())
 	})

@@ -36,7 +36,7 @@ func (s *Server) environment(ctx context.Context, name string, asOf int64, comma
 	var err error
 	switch c := command.(type) {
 	case environment.Create:
-		if err = bindCreate(ctx, name); err != nil {
+		if err = s.bindCreate(ctx, name); err != nil {
 			break
 		}
 		if hosts, err = s.drafted(ctx, name, &c.Definition); err == nil {

@@ -34,6 +34,7 @@ const (
 	AwaitsFix          Code = "awaits-fix"          // revision Holder failed in stage Name, Cause says how
 	AwaitsSkip         Code = "awaits-skip"         // for revision Holder, a fix, which went by it into stage Name, or waits there for the batch up to stage To
 	AwaitsFlight       Code = "max-in-flight"       // so many hosts of group Name are in flight as may be
+	AwaitsAcceptance   Code = "awaits-acceptance"   // of what Actor asks for until Until; Name is its content, Cause says what it brings
 	IsPaused           Code = "paused"              // by Actor, Since, Cause says why; Name is the stage, "" the whole pipeline
 	HasFailed          Code = "failed"              // Cause says how; Name is the stage that goes on all the same, of a host
 	WasCancelled       Code = "cancelled"           // Cause says why
@@ -117,7 +118,7 @@ func (r Reason) MarshalJSON() ([]byte, error) {
 // about: not that something else comes first, or will never be done.
 func (r Reason) Blocking() bool {
 	switch r.Code {
-	case AwaitsBatch, AwaitsWork, AwaitsArtifact, AwaitsApproval, AwaitsMembers, NoHosts, AwaitsConfirmation, IsPaused, AwaitsFix, HasFailed, WasCancelled, WasSkipped:
+	case AwaitsBatch, AwaitsWork, AwaitsArtifact, AwaitsApproval, AwaitsMembers, NoHosts, AwaitsConfirmation, AwaitsAcceptance, IsPaused, AwaitsFix, HasFailed, WasCancelled, WasSkipped:
 		return true
 	default:
 		return false
@@ -213,6 +214,8 @@ func (r Reason) schedulerText(cause string) string {
 	switch r.Code {
 	case AwaitsWork:
 		return r.workText()
+	case AwaitsAcceptance:
+		return fmt.Sprintf("asked for by %s, and not released: %s; expires at %s", r.Actor, r.Cause, phrase.Moment(r.Until))
 	case IsPaused:
 		return r.pauseText()
 	case InRun:
@@ -292,6 +295,9 @@ func (r Reason) Change() string {
 		return record.MembersChanged + " of host group " + r.Name
 	case NoHosts:
 		return record.MembersChanged + " of host group " + r.Name + ", with a host; or allow_empty: true in its definition"
+	case AwaitsAcceptance:
+		name, _ := record.NameOf(r.Target)
+		return fmt.Sprintf("%s, by an operator of everything: deployster pipeline accept %s %s --content %s; or the end of what is asked for: deployster pipeline decline %s %s", r.Event, name, r.Revision, r.Name, name, r.Revision)
 	case AwaitsConfirmation:
 		name, _ := record.NameOf(r.Target)
 		return fmt.Sprintf("%s of host group %s: when the hosts are back, or by deployster pipeline confirm %s %s", record.MembersChanged, r.Name, name, r.Name)

@@ -10,7 +10,9 @@ import (
 // KIND-started, KIND-finished-successfully and KIND-failed.
 const (
 	PipelineDefined    = "pipeline-defined"
-	FilesDefined       = "pipeline-files-defined" // what the definition names itself is other by now
+	ReleaseAsked       = "pipeline-release-asked"    // by who may not bring what it carries
+	ReleaseDeclined    = "pipeline-release-declined" // what was asked for, also by who asked
+	FilesDefined       = "pipeline-files-defined"    // what the definition names itself is other by now
 	PipelineDeleted    = "pipeline-deleted"
 	MembersChanged     = "host-group-members-changed"
 	MembersHeld        = "host-group-members-held" // the hosts that were selected and not taken over; see SetMembers
@@ -40,7 +42,7 @@ const (
 // steps of hosts add others, which their definitions name; see Definition.
 func EventNames() []string {
 	return []string{
-		PipelineDefined, FilesDefined, PipelineDeleted, MembersChanged, MembersHeld, PipelineCancelled, PipelineRetried, PipelineSkipped, PipelineSuperseded, EndRequested, StageApproved, StageApprovalGiven, StageRejected, StageApplied, StageDeployed, StageBuilt, StepsBegun, StepsEnded,
+		PipelineDefined, FilesDefined, ReleaseAsked, ReleaseDeclined, PipelineDeleted, MembersChanged, MembersHeld, PipelineCancelled, PipelineRetried, PipelineSkipped, PipelineSuperseded, EndRequested, StageApproved, StageApprovalGiven, StageRejected, StageApplied, StageDeployed, StageBuilt, StepsBegun, StepsEnded,
 		KeyAdded, KeyRevoked, ApprovalRefused, PipelinePaused, PipelineResumed, StagePaused, StageResumed,
 		PipelineStarted, PipelineFinished, PipelineFailed, StageStarted, StageFinished, StageFailed,
 		GroupStarted, GroupFinished, GroupFailed, HostStarted, HostFinished, HostFailed,

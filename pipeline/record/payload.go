@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/pipeline/definition"
@@ -39,11 +40,27 @@ type Payload struct {
 	Error        string                 `json:"error,omitempty"`
 	Answer       string                 `json:"answer,omitempty"` // of whom a promotion asked, or to whom it proposed
 	Steps        []Work                 `json:"steps,omitempty"`
-	Try          int                    `json:"try,omitempty"`    // that failed for good
-	Takes        []upstream.Input       `json:"inputs,omitempty"` // of a revision: those of other pipelines that it takes
-	Fix          bool                   `json:"fix,omitempty"`    // the revision enters stages in which earlier ones failed
-	Bound        bool                   `json:"bound,omitempty"`  // by an identity that may bring no more than the definition names and allows
-	Files        Files                  `json:"files,omitzero"`   // of a definition: what it names itself, when it was defined
+	Try          int                    `json:"try,omitempty"`      // that failed for good
+	Takes        []upstream.Input       `json:"inputs,omitempty"`   // of a revision: those of other pipelines that it takes
+	Fix          bool                   `json:"fix,omitempty"`      // the revision enters stages in which earlier ones failed
+	Bound        bool                   `json:"bound,omitempty"`    // by an identity that may bring no more than the definition names and allows
+	Asks         *AskInfo               `json:"asks,omitempty"`     // of a release that was asked for
+	Accepted     *AcceptInfo            `json:"accepted,omitempty"` // of a release that was asked for before
+	Files        Files                  `json:"files,omitzero"`     // of a definition: what it names itself, when it was defined
+}
+
+// AskInfo is what a release asks for that may not be released by its sender.
+type AskInfo struct {
+	Content string    `json:"content"` // hash of all that it brings
+	Excess  []string  `json:"excess"`  // what of that it may not bring, a line each
+	Expires time.Time `json:"expires"`
+}
+
+// AcceptInfo is who let a release bring what its sender may not.
+type AcceptInfo struct {
+	By      string `json:"by"`
+	Asked   string `json:"asked"` // deployment of the event that asked
+	Content string `json:"content"`
 }
 
 // KeepsManifests is the version of the payload of a definition since which revisions under
@@ -80,8 +97,12 @@ func Cause(e deploylog.Event) string {
 	case EndRequested:
 		return cmp.Or(p.Reason, p.Error)
 	case MembersHeld, PipelineCancelled, PipelineDeleted, PipelineSkipped, StageRejected, StageApproved, StageApprovalGiven, KeyRevoked, ApprovalRefused,
-		PipelinePaused, PipelineResumed, StagePaused, StageResumed:
+		PipelinePaused, PipelineResumed, StagePaused, StageResumed, ReleaseDeclined:
 		return p.Reason
+	case ReleaseAsked:
+		if p.Asks != nil {
+			return strings.Join(p.Asks.Excess, "; ")
+		}
 	case StepsEnded:
 		if len(p.Steps) > 0 {
 			return p.Steps[0].Error

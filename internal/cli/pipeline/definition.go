@@ -252,7 +252,7 @@ func (c *change) recordFiles(ctx context.Context, a *app.App, p *pipelines.Pipel
 	if c.Files == nil {
 		return nil
 	}
-	c.Carries = nil
+	c.Carries, c.Adopt = nil, nil // no revision takes anything
 	changed := false
 	err = p.Ask(c.Definition.Name, func(s *pipeline.State) error {
 		events, err := s.Propose(c.Define, a.Now())

@@ -39,7 +39,7 @@ the others, one after the other.`,
   deployster pipeline explain stage/gateway/prod`,
 	}
 	c.AddCommand(
-		newApplyCommand(a), newReleaseCommand(a), newArtifactCommand(a), newApproveCommand(a), newSignCommand(a), newKeyCommand(a), newRejectCommand(a), newSkipCommand(a), newRollbackCommand(a), newRepairCommand(a), newRerunCommand(a),
+		newApplyCommand(a), newReleaseCommand(a), newAcceptCommand(a), newDeclineCommand(a), newArtifactCommand(a), newApproveCommand(a), newSignCommand(a), newKeyCommand(a), newRejectCommand(a), newSkipCommand(a), newRollbackCommand(a), newRepairCommand(a), newRerunCommand(a),
 		newCancelCommand(a), newRetryCommand(a), newDeleteCommand(a), newRunCommand(a), newListCommand(a),
 		newStatusCommand(a), newHistoryCommand(a), newShowCommand(a), newDiffCommand(a), newTraceCommand(a), newExplainCommand(a), newConfirmCommand(a),
 		newPauseCommand(a), newResumeCommand(a), newHoldCommand(a), newReleaseHoldCommand(a), newStopTheLineCommand(a),

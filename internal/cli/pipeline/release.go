@@ -36,7 +36,7 @@ type inputFlags struct {
 
 func newReleaseCommand(a *app.App) *cobra.Command {
 	var flags inputFlags
-	var fix bool
+	var fix, pending bool
 	var inputs []string
 	c := &cobra.Command{
 		Use:   "release PIPELINE REVISION",
@@ -60,6 +60,10 @@ newest that has passed the stage which the definition names, or the one that --i
 names. Where two of them were themselves released with revisions of one pipeline, these
 must be the same. What it took it keeps.
 
+Through a server, an operator of this pipeline alone brings what its definition names and
+allows. With --pending a revision that brings more is asked for: it is released once an
+operator of everything accepts it ("pipeline accept").
+
 A stage in which a revision failed keeps later ones out. With --fix this one enters it
 all the same, and those that wait there are skipped, for they would undo the fix.`,
 		Example: "  deployster pipeline release gateway 42\n  deployster pipeline release gateway $(git rev-parse HEAD)\n  deployster pipeline release gateway 44 --fix\n  deployster pipeline release app 7 --input config=3",
@@ -69,10 +73,11 @@ all the same, and those that wait there are skipped, for they would undo the fix
 			if err != nil {
 				return err
 			}
-			return runRelease(c.Context(), a, args[0], pipeline.Release{Revision: args[1], Fix: fix}, wanted, flags)
+			return runRelease(c.Context(), a, args[0], pipeline.Release{Revision: args[1], Fix: fix, Pending: pending}, wanted, flags)
 		},
 	}
 	c.Flags().BoolVar(&fix, "fix", false, "enter stages in which earlier revisions failed, and go by those that wait there")
+	c.Flags().BoolVar(&pending, "pending", false, "ask for it if you may not release it as it is")
 	c.Flags().StringArrayVar(&inputs, "input", nil, "revision of another pipeline to take, as PIPELINE=REVISION (repeatable)")
 	flags.RegisterPinning(c, &flags.public, &flags.unpinned)
 	return c
@@ -99,6 +104,14 @@ func runRelease(ctx context.Context, a *app.App, name string, wanted pipeline.Re
 		next := ""
 		for _, c := range chosen {
 			next += fmt.Sprintf("\n  takes %s, which has %s", output.InLine(c.String()), output.InLine(c.Had()))
+		}
+		if n := len(events); n > 0 && events[n-1].Name == record.ReleaseAsked {
+			content := ""
+			if asks := record.Read(events[n-1].Data).Asks; asks != nil {
+				content = asks.Content
+			}
+			return a.Recorded(map[string]any{}, events, fmt.Sprintf("revision %s of pipeline %s is asked for, and released once an operator of everything accepts it", wanted.Revision, name),
+				fmt.Sprintf("\n  deployster pipeline accept %s %s --content %s", name, wanted.Revision, content))
 		}
 		return a.Recorded(map[string]any{}, events, fmt.Sprintf("revision %s of pipeline %s is released", wanted.Revision, name), next)
 	})
