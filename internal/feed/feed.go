@@ -33,7 +33,7 @@ const (
 
 	// batch is how many bytes are taken at once, about, and chunk how many events are looked
 	// at by who reads on in the log.
-	batch = 64 << 10
+	batch = 32 << 10
 	chunk = 256
 
 	// gather is for how long events are gathered for each who follows before he is told
@@ -252,16 +252,17 @@ func (f *Follower) Take(ctx context.Context, after int64, filter deploylog.Filte
 	return items, through, more, err
 }
 
-// part is what comes after an event, as much of it as is taken at once.
+// part is what comes after an event, as much of it as is taken at once. It is a copy: whoever takes long
+// to send it keeps no more than that alive.
 func part(kept []Item, after int64) []Item {
 	from, _ := slices.BinarySearchFunc(kept, after+1, func(i Item, seq int64) int { return cmp.Compare(i.Event.Seq, seq) })
 	bytes := 0
 	for i, item := range kept[from:] {
 		if bytes += len(item.Text); bytes >= batch {
-			return kept[from : from+i+1]
+			return slices.Clone(kept[from : from+i+1])
 		}
 	}
-	return kept[from:]
+	return slices.Clone(kept[from:])
 }
 
 // behind reads in the log what comes after an event.

@@ -209,7 +209,7 @@ func (s *Server) follow(ctx context.Context, f deploylog.Filter, out *eventWrite
 	if f.After < head {
 		before := f
 		before.Until = head
-		if err := out.all(s.Log.Read(ctx, before)); err != nil {
+		if err := s.backlog(ctx, before, out); err != nil {
 			return err
 		}
 		f.After = head
@@ -232,6 +232,38 @@ func (s *Server) follow(ctx context.Context, f deploylog.Filter, out *eventWrite
 			return nil
 		}
 	}
+}
+
+// The backlog of a follower is read so many events at a time that they fit into what is sent at once,
+// and sent when the log is read no more: nothing else is kept for a follower that takes nothing.
+const (
+	firstWindow, leastWindow, mostWindow = 256, 8, 1 << 20 // events that are looked at
+	sentAtOnce                           = enough / 4
+)
+
+// backlog writes what there is already.
+func (s *Server) backlog(ctx context.Context, f deploylog.Filter, out *eventWriter) error {
+	if f.Last > 0 {
+		return out.all(s.Log.Read(ctx, f))
+	}
+	window := int64(firstWindow)
+	for part := f; part.After < f.Until; {
+		part.Until = min(part.After+window, f.Until)
+		through := part.Until
+		if err := out.some(s.Log.Read(ctx, part), &through); err != nil {
+			return err
+		}
+		if err := out.flush(); err != nil {
+			return err
+		}
+		if through < part.Until {
+			window = max(leastWindow, through-part.After)
+		} else {
+			window = min(2*window, mostWindow)
+		}
+		part.After = through
+	}
+	return nil
 }
 
 // eventWriter writes events to who may be slow: a write that takes longer than that ends
@@ -278,6 +310,33 @@ func (o *eventWriter) all(events iter.Seq2[deploylog.Event, error]) error {
 		}
 	}
 	return o.flush()
+}
+
+// some writes events until there is enough to send at once. through is the last of them then.
+func (o *eventWriter) some(events iter.Seq2[deploylog.Event, error], through *int64) error {
+	for e, err := range events {
+		if err != nil {
+			return unreadable{err}
+		}
+		if !scope.Target(o.who, e.Target) {
+			continue
+		}
+		text, err := textOf(e)
+		if err != nil {
+			return err
+		}
+		if err := o.event(e.Seq, text); err != nil {
+			return err
+		}
+		o.mu.Lock()
+		full := o.buffer.Len() >= sentAtOnce
+		o.mu.Unlock()
+		if full {
+			*through = e.Seq
+			return nil
+		}
+	}
+	return nil
 }
 
 // items writes those that a filter selects, and sends them.

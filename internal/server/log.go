@@ -179,8 +179,8 @@ func (s *Server) registerVerify() {
 		select {
 		case s.verifying <- struct{}{}:
 			defer func() { <-s.verifying }()
-		case <-ctx.Done():
-			return nil, huma.NewError(http.StatusTooManyRequests, "the log is being verified for somebody else; ask again later")
+		default:
+			return nil, huma.ErrorWithHeaders(huma.NewError(http.StatusTooManyRequests, "the log is being verified for somebody else, which happens once at a time: ask again later"), http.Header{"Retry-After": {"10"}})
 		}
 		v, err := s.Log.Verify(ctx, known...)
 		if err != nil && ctx.Err() == nil {

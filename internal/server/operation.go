@@ -119,9 +119,12 @@ func (op Operation) forbidden() string {
 // answer is an error as the API says it.
 func (s *Server) answer(ctx context.Context, op Operation, err error) error {
 	var said huma.StatusError
+	var headed huma.HeadersError
 	switch {
 	case err == nil:
 		return nil
+	case errors.As(err, &headed):
+		return err
 	case errors.As(err, &said):
 		return hidden(ctx, s.outward(said))
 	case errors.Is(err, query.ErrNotFound):
