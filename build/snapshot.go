@@ -12,8 +12,12 @@ import (
 	"github.com/deployster-go/deployster/build/reusable"
 )
 
+// SnapshotVersion is that of the form of snapshots. It is raised when a former build cannot read a
+// new one, or a new one not that of a former build.
+const SnapshotVersion = 1
+
 // Snapshot is the state as Restore reads it: so whoever reads the log need not begin at its
-// beginning. It is of this version of the program only. What has ended and is not applied yet is
+// beginning. Its form is that of SnapshotVersion. What has ended and is not applied yet is
 // not in it.
 func (s *State) Snapshot() (json.RawMessage, error) { return s.Copy().Encode() }
 

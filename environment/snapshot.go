@@ -12,6 +12,10 @@ import (
 	"github.com/deployster-go/deployster/internal/unwatched"
 )
 
+// SnapshotVersion is that of the form of snapshots. It is raised when a former build cannot read a
+// new one, or a new one not that of a former build.
+const SnapshotVersion = 1
+
 // snapshot is all of a State that does not follow from the rest of it. What was derived when
 // hosts were evaluated last is in it, too: that depends on when it was.
 type snapshot struct {
@@ -85,7 +89,7 @@ type waveSnapshot struct {
 }
 
 // Snapshot is the state as Restore reads it: so whoever reads the log need not begin at its
-// beginning. It is of this version of the program only.
+// beginning. Its form is that of SnapshotVersion.
 func (s *State) Snapshot() (json.RawMessage, error) {
 	kept := snapshot{
 		Head: s.head, Inventory: s.inventory, FirstRevision: s.firstRevision, Owner: s.owner, Deleted: s.deleted, Orphans: s.orphans, TasksLeft: s.tasksLeft,

@@ -28,7 +28,8 @@ func New(log deploylog.Log, now func() time.Time, subscribers ...func(deploylog.
 		Missing: build.ErrNoGroup, Remedy: "deployster build submit -f FILE",
 	}, log, now, subscribers)}
 	b.KeepStates(reconcile.States[*build.State]{
-		Target: func(name string) deploylog.Target { return record.Group(name) }, Restore: build.Restore,
+		Version: build.SnapshotVersion,
+		Target:  func(name string) deploylog.Target { return record.Group(name) }, Restore: build.Restore,
 		Copy: func(s *build.State) func() (json.RawMessage, error) { return s.Copy().Encode },
 	})
 	return b

@@ -47,7 +47,7 @@ func New(log deploylog.Log, now func() time.Time, subscribers ...func(deploylog.
 // Snapshots says how environments are kept in snapshots of a log, made anew after so many
 // events; 0 is some thousands.
 func Snapshots(after int) reconcile.States[*environment.State] {
-	return reconcile.States[*environment.State]{Target: record.Target, Copy: copied, Restore: environment.Restore, After: after}
+	return reconcile.States[*environment.State]{Target: record.Target, Copy: copied, Restore: environment.Restore, Version: environment.SnapshotVersion, After: after}
 }
 
 // copied is an environment, which is encoded at once: there are many, of which none is large.

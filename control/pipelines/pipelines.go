@@ -42,7 +42,7 @@ func New(log deploylog.Log, now func() time.Time, subscribers ...func(deploylog.
 // schedulers, anew after so many events; 0 is some thousands. Who also needs what else the log
 // tells of pipelines has a snapshot of its own.
 func Snapshots(after int) reconcile.Needs[*pipeline.State] {
-	return reconcile.Needs[*pipeline.State]{Of: (*pipeline.State).Needed, Name: "schedulers", After: after}
+	return reconcile.Needs[*pipeline.State]{Of: (*pipeline.State).Needed, Name: "schedulers", Version: pipeline.NeededVersion, After: after}
 }
 
 // Upstream finds a pipeline of which others take revisions, for who is called by Ask, Change,

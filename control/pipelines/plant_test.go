@@ -66,7 +66,7 @@ func (p *plant) takenOver() deploylog.Log {
 	q := pipelines.New(kept, time.Now)
 	q.KeepSnapshots(pipelines.Snapshots(1))
 	require.NoError(p, q.Follow(p.Context(), 0))
-	_, ok := kept.Snapshot(p.Context(), "schedulers")
+	_, ok := kept.Snapshot(p.Context(), deploylog.SnapshotName("schedulers", pipeline.NeededVersion))
 	require.True(p, ok, "no snapshot is kept")
 	return kept
 }

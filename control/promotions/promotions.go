@@ -35,13 +35,17 @@ func New(log deploylog.Log, now func() time.Time) *Promotions {
 	}, log, now, nil)}
 }
 
+// SnapshotVersion is that of the events that a snapshot holds, which are all.
+const SnapshotVersion = 1
+
 // NewReader is New for who looks once: it begins with a snapshot of the log where there is
 // one, and keeps one there where it had to read much. All events of these pipelines are needed
 // and held, which are few among those of their environments.
 func NewReader(log deploylog.Log, now func() time.Time) *Promotions {
 	p := New(log, now)
 	p.KeepSnapshots(reconcile.Needs[*promotion.State]{
-		Of: func(_ *promotion.State, e deploylog.Event) (deploylog.Event, bool) { return e, true },
+		Version: SnapshotVersion,
+		Of:      func(_ *promotion.State, e deploylog.Event) (deploylog.Event, bool) { return e, true },
 	})
 	return p
 }

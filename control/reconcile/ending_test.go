@@ -270,7 +270,7 @@ func TestAFoldThatIsAheadOfItsLogIsOfNoUse(t *testing.T) {
 		})), deploylog.ErrPoisoned)
 		assert.ErrorIs(t, f.Follow(s.Context(), 0), deploylog.ErrPoisoned)
 		assert.ErrorIs(t, f.Hold(s.Context(), func() error { return nil }), deploylog.ErrPoisoned)
-		_, ok := kept.Snapshot(s.Context(), "counters")
+		_, ok := kept.Snapshot(s.Context(), deploylog.SnapshotName("counters", 0))
 		assert.False(t, ok, "a snapshot of what is not in the log was kept")
 	})
 }

@@ -371,7 +371,7 @@ func TestASnapshotIsEncodedWithoutTheLock(t *testing.T) {
 	}))
 	for want := int64(1); want <= 2; want++ {
 		require.NoError(t, f.Follow(t.Context(), 0))
-		if s, ok := kept.Snapshot(t.Context(), "counters"); !ok || s.Seq != want || encoded != int(want) || f.Head() != 2 {
+		if s, ok := kept.Snapshot(t.Context(), deploylog.SnapshotName("counters", 0)); !ok || s.Seq != want || encoded != int(want) || f.Head() != 2 {
 			t.Fatalf("there is a snapshot of event %d, %t, after %d were encoded; event %d is followed", s.Seq, ok, encoded, f.Head())
 		}
 		if want == 1 {

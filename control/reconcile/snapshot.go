@@ -21,8 +21,9 @@ type Needs[S Machine] struct {
 	// they need none.
 	Others func() []deploylog.Event
 
-	Name  string // of the snapshot; "" is that of the kind
-	After int    // new events for which a snapshot is made anew, at least; 0 is some thousands
+	Name    string // of the snapshot; "" is that of the kind
+	Version int    // of its form, which tells what is needed
+	After   int    // new events for which a snapshot is made anew, at least; 0 is some thousands
 }
 
 // States says how machines are kept whole, of which it depends on all that ever happened how
@@ -36,7 +37,8 @@ type States[S Machine] struct {
 	Copy    func(S) (encode func() (json.RawMessage, error))
 	Restore func(name string, data json.RawMessage) (S, error)
 
-	After int // as of Needs
+	Version int // of the form of what Copy encodes
+	After   int // as of Needs
 }
 
 // restored is the event of a machine in a snapshot of whole machines. No log has it.
@@ -68,7 +70,7 @@ func (f *Fold[S]) KeepSnapshots(needs Needs[S]) {
 	if needs.After == 0 {
 		needs.After = snapshotAfter
 	}
-	needs.Name = cmp.Or(needs.Name, f.Many)
+	needs.Name = deploylog.SnapshotName(cmp.Or(needs.Name, f.Many), needs.Version)
 	if log, ok := f.log.(deploylog.SnapshotLog); ok {
 		f.snapshot = &snapshot[S]{Needs: needs, log: log, most: snapshotSpare}
 	}
@@ -77,7 +79,7 @@ func (f *Fold[S]) KeepSnapshots(needs Needs[S]) {
 // KeepStates has the fold begin with a snapshot of whole machines, and keep one, where its log
 // can. It is called before the fold follows.
 func (f *Fold[S]) KeepStates(states States[S]) {
-	f.KeepSnapshots(Needs[S]{After: states.After})
+	f.KeepSnapshots(Needs[S]{Version: states.Version, After: states.After})
 	if f.snapshot != nil {
 		f.snapshot.states = &states
 	}

@@ -21,7 +21,8 @@ import (
 // have one reads all of the log.
 
 const (
-	indexName = "runs"
+	indexKind    = "runs"
+	indexVersion = 1 // of its form; it is raised when a former build cannot read a new one, or a new one not that of a former build
 
 	indexAfter  = 1024    // new events after which the index is written
 	indexFormer = 1 << 14 // the same, where what former versions recorded was in the way
@@ -253,7 +254,7 @@ func indexOf(ctx context.Context, log deploylog.Log, identify func(Making) *repo
 	if head < indexAfter {
 		return nil, nil
 	}
-	index, err := keeper.Index(ctx, indexName)
+	index, err := keeper.Index(ctx, deploylog.SnapshotName(indexKind, indexVersion))
 	if err != nil {
 		return nil, nil //nolint:nilerr // there is no place for one
 	}

@@ -24,13 +24,13 @@ type Origin struct {
 // header is what a file says of itself.
 type header struct {
 	Origin
-	program string
+	name string // with the version of the form of what it holds
 }
 
 // encodedSize is about how large a file is: not less than it is.
 func encodedSize(made header, s deploylog.Snapshot) int {
 	const text = binary.MaxVarintLen64 // before each
-	size := len(form) + 3*text + len(made.Log) + len(made.Hash) + len(made.program) + binary.MaxVarintLen64 + sha256.Size
+	size := len(form) + 3*text + len(made.Log) + len(made.Hash) + len(made.name) + binary.MaxVarintLen64 + sha256.Size
 	for i := range s.Events {
 		e := &s.Events[i]
 		size += 3*binary.MaxVarintLen64 + 6*text + len(e.ID) + len(e.Deployment) + len(e.Target) + len(e.Revision) + len(e.Name) + len(e.Data)
@@ -46,7 +46,7 @@ func encode(made header, s deploylog.Snapshot) []byte {
 	}
 	text(made.Log)
 	text(made.Hash)
-	text(made.program)
+	text(made.name)
 	b = binary.AppendVarint(b, s.Seq)
 	for _, e := range s.Events {
 		b = binary.AppendVarint(b, e.Seq)
@@ -73,7 +73,7 @@ func decode(b []byte) (made header, s deploylog.Snapshot, ok bool) {
 		return made, s, false
 	}
 	r := reader{rest: string(b[len(form):end])} // all texts share it
-	made.Log, made.Hash, made.program = r.text(), r.text(), r.text()
+	made.Log, made.Hash, made.name = r.text(), r.text(), r.text()
 	s.Seq = r.number()
 	for last := int64(0); r.rest != "" && !r.bad; {
 		e := deploylog.Event{

@@ -1,5 +1,5 @@
 // Package snapshotfile keeps snapshots of a deployment log in files: one of each name and
-// user, whole or not at all, and of no use to another program, user, log or history.
+// user, whole or not at all, and of no use to another user, log or history. The name has the version of the form.
 package snapshotfile
 
 import (
@@ -28,14 +28,14 @@ const (
 // file is that of a user: nobody has to believe what others wrote.
 func file(dir, name string) string { return filepath.Join(dir, name+"."+strconv.Itoa(os.Geteuid())) }
 
-// Read returns the snapshot of a name that this program and this user wrote; ok is false
+// Read returns the snapshot of a name that this user wrote; ok is false
 // where there is none, or it is damaged. Whoever reads it compares its origin.
 func Read(dir, name string) (of Origin, s deploylog.Snapshot, ok bool) {
 	text, err := readOwn(file(dir, name))
 	if err != nil {
 		return of, s, false
 	}
-	return Decode(text)
+	return Decode(name, text)
 }
 
 // readOwn reads a file of this user.
@@ -59,7 +59,7 @@ func readOwn(path string) ([]byte, error) {
 // directory to whoever may write there, too; made says that it is new. Nothing is synced:
 // what a power failure leaves of the file is found to be damaged.
 func Write(dir, name string, of Origin, s deploylog.Snapshot, share func(dir *os.File, made bool)) error {
-	text, err := Encode(of, s)
+	text, err := Encode(name, of, s)
 	if err != nil {
 		return err
 	}

@@ -55,18 +55,14 @@ type index struct {
 // errForeign says that an index is not of the log, as that is now.
 var errForeign = errors.New("it is of another history")
 
-// Open returns the index of a name that this program and this user keep. One that cannot be used is replaced.
+// Open returns the index of a name that this user keeps. One that cannot be used is replaced.
 func (x *Indexes) Open(ctx context.Context, name string) (deploylog.Index, error) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	made := program()
-	if made == "" {
-		return nil, errors.New("it cannot be told which program this is")
-	}
 	if err := makeDir(x.Dir, x.Share); err != nil {
 		return nil, err
 	}
-	dir := filepath.Join(x.Dir, name+"."+strconv.Itoa(os.Geteuid())+"."+made[:16]+indexSuffix)
+	dir := filepath.Join(x.Dir, name+"."+strconv.Itoa(os.Geteuid())+indexSuffix)
 	if i := x.open[name]; i != nil {
 		if now, err := os.Stat(filepath.Join(dir, indexFile)); err == nil && os.SameFile(now, i.file) {
 			return i, nil

@@ -51,6 +51,7 @@ var floors = []struct {
 	{"internal/crash", nil},
 	{"internal/waittest", nil},     // of tests
 	{"internal/must", nil},         // of tests
+	{"internal/formtest", nil},     // of tests
 	{"internal/registrytest", nil}, // of tests
 	{"internal/gittest", nil},      // of tests
 	{"test/ring", nil},             // of tests

@@ -421,9 +421,10 @@ func TestASnapshotThatIsOfNoUseCostsTimeAlone(t *testing.T) {
 			w.Header().Set("Content-Length", answer.Header.Get("Content-Length"))
 			_, _ = w.Write(text[:len(text)/2])
 		},
-		"of another log": func(w http.ResponseWriter, _ *http.Response, text []byte) {
-			_, s, ok := snapshotfile.Decode(text)
-			other, err := snapshotfile.Encode(snapshotfile.Origin{Log: "another"}, s)
+		"of another log": func(w http.ResponseWriter, answer *http.Response, text []byte) {
+			name := answer.Request.URL.Query().Get("program")
+			_, s, ok := snapshotfile.Decode(name, text)
+			other, err := snapshotfile.Encode(name, snapshotfile.Origin{Log: "another"}, s)
 			assert.True(t, ok && err == nil, "%v %v", ok, err)
 			_, _ = w.Write(other)
 		},

@@ -14,16 +14,12 @@ import (
 // maxSnapshot is how long a snapshot may be: of a longer one the log itself is read.
 const maxSnapshot = 256 << 20
 
-// Snapshot implements deploylog.SnapshotLog: it is that which the server keeps, if it is of this
-// very program. A server is believed in this as it is in what the log says.
+// Snapshot implements deploylog.SnapshotLog: it is that which the server keeps, if its form has the
+// same version. A server is believed in this as it is in what the log says.
 func (l *Log) Snapshot(ctx context.Context, name string) (none deploylog.Snapshot, ok bool) {
-	program := snapshotfile.Program()
-	if program == "" {
-		return none, false
-	}
 	ctx, idle, cancel := unlessIdle(ctx, l.idle)
 	defer cancel()
-	answer, err := l.do(ctx, request{method: http.MethodGet, path: "/v1/log/snapshots/" + url.PathEscape(name), query: url.Values{"program": {program}}})
+	answer, err := l.do(ctx, request{method: http.MethodGet, path: "/v1/log/snapshots/" + url.PathEscape(deploylog.SnapshotKind(name)), query: url.Values{"program": {name}}})
 	if err != nil {
 		return none, false // where the server cannot be read, reading the log says why
 	}
@@ -32,7 +28,7 @@ func (l *Log) Snapshot(ctx context.Context, name string) (none deploylog.Snapsho
 	if err != nil || len(text) > maxSnapshot {
 		return none, false
 	}
-	of, s, ok := snapshotfile.Decode(text)
+	of, s, ok := snapshotfile.Decode(name, text)
 	if !ok || of.Log != l.id {
 		return none, false
 	}

@@ -24,6 +24,10 @@ type Pipelines struct {
 	Log      deploylog.Log
 }
 
+// SnapshotVersion is that of the events that a snapshot of pipelines holds: those that their states
+// need, and those that the overview does. It is raised when either needs others.
+const SnapshotVersion = 100*pipeline.NeededVersion + 1
+
 // NewPipelines knows nothing until it is told to Follow. It begins with a snapshot of the log
 // where there is one, and keeps one there where it had to read much.
 func NewPipelines(log deploylog.Log, now func() time.Time) *Pipelines {
@@ -39,8 +43,9 @@ func newPipelines(log deploylog.Log, now func() time.Time, after int) *Pipelines
 			needed, ok := s.Needed(e)
 			return needed, ok || overview.needs(e)
 		},
-		Others: overview.others,
-		After:  after,
+		Others:  overview.others,
+		Version: SnapshotVersion,
+		After:   after,
 	})
 	return p
 }

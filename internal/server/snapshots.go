@@ -10,14 +10,17 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
 
+	"github.com/deployster-go/deployster/build"
 	"github.com/deployster-go/deployster/control/builds"
 	"github.com/deployster-go/deployster/control/environments"
 	"github.com/deployster-go/deployster/control/pipelines"
 	"github.com/deployster-go/deployster/control/promotions"
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/deploylog/snapshotfile"
+	"github.com/deployster-go/deployster/environment"
 	"github.com/deployster-go/deployster/internal/identity"
 	"github.com/deployster-go/deployster/internal/query"
+	"github.com/deployster-go/deployster/pipeline"
 )
 
 // Who reads the log through a server begins with the snapshots that are kept beside it, as who
@@ -31,6 +34,7 @@ const (
 
 // snapshots are those of a name.
 type snapshots struct {
+	name   string        // with the version of their form
 	turn   chan struct{} // held by who has one made
 	looked int64         // event at which somebody last had one made if it was due
 	follow func(context.Context) error
@@ -39,31 +43,31 @@ type snapshots struct {
 // registerSnapshots adds what sends snapshots.
 func (s *Server) registerSnapshots() {
 	s.snapshots = map[string]*snapshots{}
-	keeps := func(name string, follow func(context.Context) error) {
-		s.snapshots[name] = &snapshots{turn: make(chan struct{}, 1), follow: follow}
+	keeps := func(kind string, version int, follow func(context.Context) error) {
+		s.snapshots[kind] = &snapshots{name: deploylog.SnapshotName(kind, version), turn: make(chan struct{}, 1), follow: follow}
 	}
 	// Each is a fold of its own, which is not held: a snapshot is made seldom.
-	keeps("pipelines", func(ctx context.Context) error { return query.NewPipelines(s.Log, s.Now).Follow(ctx, 0) })
-	keeps("schedulers", func(ctx context.Context) error { return pipelines.New(s.Log, s.Now).Follow(ctx, 0) })
-	keeps("promotions", func(ctx context.Context) error { return promotions.NewReader(s.Log, s.Now).Follow(ctx, 0) })
-	keeps("environments", func(ctx context.Context) error { return environments.New(s.Log, s.Now).Follow(ctx, 0) })
-	keeps("builds", func(ctx context.Context) error { return builds.New(s.Log, s.Now).Follow(ctx, 0) })
+	keeps("pipelines", query.SnapshotVersion, func(ctx context.Context) error { return query.NewPipelines(s.Log, s.Now).Follow(ctx, 0) })
+	keeps("schedulers", pipeline.NeededVersion, func(ctx context.Context) error { return pipelines.New(s.Log, s.Now).Follow(ctx, 0) })
+	keeps("promotions", promotions.SnapshotVersion, func(ctx context.Context) error { return promotions.NewReader(s.Log, s.Now).Follow(ctx, 0) })
+	keeps("environments", environment.SnapshotVersion, func(ctx context.Context) error { return environments.New(s.Log, s.Now).Follow(ctx, 0) })
+	keeps("builds", build.SnapshotVersion, func(ctx context.Context) error { return builds.New(s.Log, s.Now).Follow(ctx, 0) })
 
 	type input struct {
 		Name    string `path:"name" enum:"pipelines,schedulers,promotions,environments,builds"`
-		Program string `query:"program" required:"true" maxLength:"128" doc:"Identifies the very build of the program that asks."`
+		Program string `query:"program" required:"true" maxLength:"128" doc:"The name of the snapshot with the version of the form that the program which asks reads, such as environments.v1."`
 	}
 	register(s, Operation{
 		ID: "get-snapshot", Method: http.MethodGet, Path: "/v1/log/snapshots/{name}", Role: identity.Viewer, tags: aboutLog, timeout: snapshotTimeout,
-		Summary:     "A shorter log, from which follows the same for the program that this server is",
-		Description: "For --server of the same build of Deployster, which begins with it; its form is nobody else's. 404 says that there is none, such as of a log that is short, or for another build: then the events are read.",
+		Summary:     "A shorter log, from which follows the same",
+		Description: "For --server of Deployster, which begins with it; its form is nobody else's. 404 says that there is none, such as of a log that is short, or in that version of the form: then the events are read.",
 		answers: map[string]*huma.Response{"200": {Description: "The snapshot", Content: map[string]*huma.MediaType{
 			"application/octet-stream": {Schema: &huma.Schema{Type: huma.TypeString, Format: "binary"}},
 		}}},
 	}, func(ctx context.Context, in *input) (*huma.StreamResponse, error) {
 		none := huma.Error404NotFound("there is no snapshot")
 		log, keeps := s.Log.(deploylog.SnapshotLog)
-		if !keeps || in.Program == "" || in.Program != snapshotfile.Program() {
+		if !keeps || in.Program != s.snapshots[in.Name].name {
 			return nil, none
 		}
 		if err := s.renew(ctx, s.snapshots[in.Name]); err != nil {
@@ -74,7 +78,7 @@ func (s *Server) registerSnapshots() {
 		case <-ctx.Done():
 			return nil, huma.NewError(http.StatusTooManyRequests, "others are sent snapshots; ask again later")
 		}
-		text, ok := s.encoded(ctx, log, in.Name)
+		text, ok := s.encoded(ctx, log, s.snapshots[in.Name].name)
 		if !ok {
 			<-s.sending
 			return nil, none
@@ -94,7 +98,7 @@ func (s *Server) encoded(ctx context.Context, log deploylog.SnapshotLog, name st
 	if !ok {
 		return nil, false
 	}
-	text, err := snapshotfile.Encode(snapshotfile.Origin{Log: s.Log.ID()}, snapshot)
+	text, err := snapshotfile.Encode(name, snapshotfile.Origin{Log: s.Log.ID()}, snapshot)
 	return text, err == nil
 }
 
