@@ -237,7 +237,7 @@ func (s *Server) follow(ctx context.Context, f deploylog.Filter, out *eventWrite
 // The backlog of a follower is read so many events at a time that they fit into what is sent at once,
 // and sent when the log is read no more: nothing else is kept for a follower that takes nothing.
 const (
-	firstWindow, leastWindow, mostWindow = 256, 8, 1 << 20 // events that are looked at
+	firstWindow, leastWindow, mostWindow = 16, 8, 1 << 20 // events that are looked at
 	sentAtOnce                           = enough / 4
 )
 
