@@ -7,5 +7,5 @@ import (
 )
 
 func TestTheFormOfSnapshotsHasAVersion(t *testing.T) {
-	formtest.Want(t, SnapshotVersion, "0102bbb4a4e3b834", snapshot{})
+	formtest.Want(t, SnapshotVersion, "9e870f92b37cb1f3", snapshot{})
 }

@@ -7,5 +7,5 @@ import (
 )
 
 func TestTheFormOfSnapshotsOfPipelinesHasAVersion(t *testing.T) {
-	formtest.Want(t, NeededVersion, "18835674f6305e6e", State{})
+	formtest.Want(t, NeededVersion, "d2235900b3fc5f32", State{})
 }
