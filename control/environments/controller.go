@@ -115,7 +115,7 @@ func NewController(o Options) *Controller {
 		o.ProbeEvery = DefaultProbeEvery
 	}
 	c := &Controller{Options: o, environments: New(o.Log, o.Now), checked: map[place]check{}, unwatched: map[string]time.Time{}, verifying: map[string]verifying{}, line: map[string]turn{}, hosts: hosts{incomplete: map[string]string{}, unknown: map[string]string{}}}
-	c.environments.Identify(o.Tasks.Things)
+	c.environments.Identify(o.Tasks.Things, nil)
 	c.probes = newProbes(o.ProbeEvery, o.Parallelism, c.watch)
 	c.loop = reconcile.New(reconcile.Setup[*environment.State, place]{
 		Options: o.Options, Fold: c.environments.Fold, Tenant: c, Observer: o.Observer,

@@ -56,12 +56,13 @@ func copied(s *environment.State) func() (json.RawMessage, error) {
 	return func() (json.RawMessage, error) { return data, err }
 }
 
-// Identify has it asked what tasks make on their hosts, see Tasks. Without that, or where
-// it is not known, two tasks are taken to make the same that apply the same text with the
-// same variables.
-func (e *Environments) Identify(things func(tasks.Task) []tasks.Thing) {
+// Identify sets how to find out what tasks make on their hosts, see Tasks. Environments asks
+// once for each task, and again once version returns another number; version may be nil.
+// Without things, or if it returns none, two tasks make the same if they apply the same text
+// with the same variables.
+func (e *Environments) Identify(things func(tasks.Task) []tasks.Thing, version func() int) {
 	e.Locked(func() {
-		e.reservations.things = things
+		e.reservations.things, e.reservations.version = things, version
 		e.reservations.forget()
 	})
 }
@@ -94,6 +95,7 @@ func (e *Environments) CommandIf(ctx context.Context, name string, c environment
 
 // propose is what a command comes to, see Command.
 func (e *Environments) propose(s *environment.State, c environment.Command, hosts []string) ([]deploylog.Event, error) {
+	e.reservations.renew()
 	switch of := c.(type) {
 	case environment.AdoptFrom:
 		return e.takeOver(s, of)
@@ -162,6 +164,7 @@ func (e *Environments) joined(s *environment.State, revision int, hosts []string
 // says to which of them.
 func (e *Environments) LeftOut(name string, hosts []string) (left []string, why error) {
 	e.Locked(func() {
+		e.reservations.renew()
 		if s := e.States[name]; s != nil {
 			_, left, why = e.reservations.divide(s, hosts)
 		}
@@ -179,6 +182,7 @@ func draft(d *definition.Definition, s *environment.State) tasks.Task {
 func (e *Environments) Overlaps(d *definition.Definition, hosts []string) error {
 	var err error
 	e.Locked(func() {
+		e.reservations.renew()
 		s := e.States[d.Name]
 		if s == nil {
 			s = environment.New(d.Name)

@@ -18,20 +18,33 @@ import (
 // reservations are which environments have tasks on which hosts. Two must not make one
 // thing there: each would undo what the other does. What an environment has on hosts is
 // found out when it is asked for, after something has happened to the environment; what its
-// tasks make there, only where another one is on the same host.
+// tasks make there, only where another one is on the same host, and once.
 type reservations struct {
-	states map[string]*environment.State
-	things func(tasks.Task) []tasks.Thing // may be nil, and return none: then it is not known
-	stale  map[string]bool
-	held   map[string]map[string][]int // revisions of tasks, by environment and host
-	by     map[string][]string         // environments by host, sorted
-	known  map[deploylog.Target][]tasks.Thing
+	states  map[string]*environment.State
+	things  func(tasks.Task) []tasks.Thing // may be nil, and return none: then it is not known
+	version func() int                     // of what things depends on beside the tasks; may be nil
+	asOf    int                            // the version of what is known
+	stale   map[string]bool
+	held    map[string]map[string][]int // revisions of tasks, by environment and host
+	on      map[string]*occupancy       // by host
+}
+
+// occupancy is what environments have on a host.
+type occupancy struct {
+	names   []string                 // of the environments, sorted
+	known   map[holder][]tasks.Thing // what tasks make
+	unknown map[holder]bool          // tasks of which that is not found out yet
+	makers  map[string][]holder      // by the key of what they make
+}
+
+// holder is a task on a host.
+type holder struct {
+	environment string
+	revision    int
 }
 
 func newReservations(states map[string]*environment.State) *reservations {
-	return &reservations{
-		states: states, stale: map[string]bool{}, held: map[string]map[string][]int{}, by: map[string][]string{}, known: map[deploylog.Target][]tasks.Thing{},
-	}
+	return &reservations{states: states, stale: map[string]bool{}, held: map[string]map[string][]int{}, on: map[string]*occupancy{}}
 }
 
 func (r *reservations) receive(e deploylog.Event) {
@@ -44,7 +57,26 @@ func (r *reservations) receive(e deploylog.Event) {
 func (r *reservations) doubt(name string) { r.stale[name] = true }
 
 // forget has it found out again what tasks make: that may depend on attributes of hosts.
-func (r *reservations) forget() { clear(r.known) }
+func (r *reservations) forget() {
+	for _, o := range r.on {
+		for h := range o.known {
+			o.unknown[h] = true
+		}
+		clear(o.known)
+		clear(o.makers)
+	}
+}
+
+// renew forgets what depends on an older version, once for each command.
+func (r *reservations) renew() {
+	if r.version == nil {
+		return
+	}
+	if now := r.version(); now != r.asOf {
+		r.asOf = now
+		r.forget()
+	}
+}
 
 func (r *reservations) refresh() {
 	for name := range r.stale {
@@ -61,21 +93,65 @@ func (r *reservations) refresh() {
 
 // set replaces what an environment has on hosts.
 func (r *reservations) set(name string, on map[string][]int) {
-	for host := range r.held[name] {
-		if _, still := on[host]; still {
+	for host, revisions := range r.held[name] {
+		o := r.on[host]
+		for _, revision := range revisions {
+			if !slices.Contains(on[host], revision) {
+				o.remove(holder{name, revision})
+			}
+		}
+		if len(on[host]) > 0 {
 			continue
 		}
-		r.by[host] = slices.DeleteFunc(r.by[host], func(n string) bool { return n == name })
-		if len(r.by[host]) == 0 {
-			delete(r.by, host)
+		o.names = slices.DeleteFunc(o.names, func(n string) bool { return n == name })
+		if len(o.names) == 0 {
+			delete(r.on, host)
 		}
 	}
-	for host := range on {
-		if i, known := slices.BinarySearch(r.by[host], name); !known {
-			r.by[host] = slices.Insert(r.by[host], i, name)
+	for host, revisions := range on {
+		o := r.on[host]
+		if o == nil {
+			o = &occupancy{known: map[holder][]tasks.Thing{}, unknown: map[holder]bool{}, makers: map[string][]holder{}}
+			r.on[host] = o
+		}
+		if i, known := slices.BinarySearch(o.names, name); !known {
+			o.names = slices.Insert(o.names, i, name)
+		}
+		for _, revision := range revisions {
+			if h := (holder{name, revision}); o.known[h] == nil {
+				o.unknown[h] = true
+			}
 		}
 	}
 	r.held[name] = on
+}
+
+// remove forgets a task that is no longer on the host.
+func (o *occupancy) remove(h holder) {
+	for _, thing := range o.known[h] {
+		o.makers[thing.Key] = slices.DeleteFunc(o.makers[thing.Key], func(other holder) bool { return other == h })
+		if len(o.makers[thing.Key]) == 0 {
+			delete(o.makers, thing.Key)
+		}
+	}
+	delete(o.known, h)
+	delete(o.unknown, h)
+}
+
+// add notes what a task makes.
+func (o *occupancy) add(h holder, things []tasks.Thing) {
+	delete(o.unknown, h)
+	o.known[h] = things
+	for _, thing := range things {
+		o.makers[thing.Key] = append(o.makers[thing.Key], h)
+	}
+}
+
+// complete finds out what all tasks on a host make.
+func (r *reservations) complete(host string, o *occupancy) {
+	for h := range o.unknown {
+		o.add(h, r.identify(r.states[h.environment].Task(h.revision, host)))
+	}
 }
 
 // expect adds tasks of a revision that an environment is about to have on hosts.
@@ -107,30 +183,23 @@ func (r *reservations) present(t tasks.Task) bool { return len(r.held[t.Environm
 // is one of a revision that is recorded.
 func (r *reservations) other(t tasks.Task, kept bool) (by string, shared tasks.Thing) {
 	r.refresh()
-	if names := r.by[t.Host]; len(names) == 0 || len(names) == 1 && names[0] == t.Environment {
+	o := r.on[t.Host]
+	if o == nil || len(o.names) == 1 && o.names[0] == t.Environment {
 		return "", tasks.Thing{}
 	}
-	mine := map[string]tasks.Thing{}
 	things := r.identify
 	if kept {
 		things = r.thingsOf
 	}
+	r.complete(t.Host, o)
 	for _, thing := range things(t) {
-		mine[thing.Key] = thing
-	}
-	for _, name := range r.by[t.Host] {
-		if name == t.Environment {
-			continue
-		}
-		for _, revision := range r.held[name][t.Host] {
-			for _, thing := range r.thingsOf(r.states[name].Task(revision, t.Host)) {
-				if shared, both := mine[thing.Key]; both {
-					return name, shared
-				}
+		for _, h := range o.makers[thing.Key] {
+			if h.environment != t.Environment && (by == "" || h.environment < by) {
+				by, shared = h.environment, thing
 			}
 		}
 	}
-	return "", tasks.Thing{}
+	return by, shared
 }
 
 // taken are the targets of tasks that a deleted environment left running, and whose things
@@ -158,21 +227,14 @@ func (r *reservations) without(s *environment.State, hosts []string) []string {
 	})
 }
 
-// maxKnown is of how many tasks it is remembered what they make.
-const maxKnown = 100_000
-
 // thingsOf are what a task of a revision that is recorded makes.
 func (r *reservations) thingsOf(t tasks.Task) []tasks.Thing {
-	target := record.TaskTarget(t.Environment, t.Revision, t.Host)
-	things, known := r.known[target]
-	if !known {
-		if len(r.known) >= maxKnown {
-			r.forget()
+	if o := r.on[t.Host]; o != nil {
+		if things := o.known[holder{t.Environment, t.Revision}]; things != nil {
+			return things
 		}
-		things = r.identify(t)
-		r.known[target] = things
 	}
-	return things
+	return r.identify(t)
 }
 
 // identify finds out what a task makes. Where that is not known, it is taken to make what

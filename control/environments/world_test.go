@@ -79,7 +79,7 @@ func newWorld(t testing.TB, store logtest.Store) *world {
 		changed: map[string]func(){}, probes: map[string]int{}, acting: map[string]map[string]int{}, watched: map[string]bool{},
 	}
 	w.environments = environments.New(w.DeployLog, time.Now)
-	w.environments.Identify(w.Things)
+	w.environments.Identify(w.Things, nil)
 	w.options = environments.Options{
 		Options: reconcile.Options{Log: w.DeployLog, Parallelism: 10, Now: time.Now}, Tasks: worker{w, "first"}, Inventory: w, Observer: w,
 	}

@@ -48,7 +48,7 @@ func Schedule(ctx context.Context, o pipelines.Options, tasks environments.Tasks
 		Options: reconcile.Options{Log: o.Log, Parallelism: o.Parallelism, Now: o.Now}, Tasks: tasks, Inventory: inventory, Observer: o.Observer,
 	}, func(ctx context.Context, scope *reconcile.Scope) error {
 		p := New(o, inventory.Selected, scope.Add)
-		p.environments.Identify(tasks.Things)
+		p.environments.Identify(tasks.Things, nil)
 		o.Worker = p
 		return pipelines.NewScheduler(o).Run(ctx)
 	})
@@ -57,7 +57,7 @@ func Schedule(ctx context.Context, o pipelines.Options, tasks environments.Tasks
 // Worker is the Promotion of a scheduler beside which somebody controls all environments.
 func Worker(o pipelines.Options, tasks environments.Tasks, inventory environments.Inventory) *Promotion {
 	p := New(o, inventory.Selected, func(string) func() { return func() {} })
-	p.environments.Identify(tasks.Things)
+	p.environments.Identify(tasks.Things, nil)
 	return p
 }
 

@@ -108,7 +108,7 @@ func NewController(o Options) *Controller {
 	c.followed.SpareSnapshots() // whoever keeps the environments keeps theirs
 	c.commands.SpareSnapshots()
 	if o.Things != nil {
-		c.commands.Identify(o.Things)
+		c.commands.Identify(o.Things, nil)
 	}
 	c.loop = reconcile.New(reconcile.Setup[*promotion.State, workKey]{
 		Options: o.Options, Fold: c.promotions.Fold, Tenant: c, Observer: o.Observer,

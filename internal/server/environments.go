@@ -31,7 +31,6 @@ func (s *Server) environment(ctx context.Context, name string, asOf int64, comma
 	if err := s.environments.Follow(ctx, 0); err != nil {
 		return nil, err
 	}
-	s.environments.Identify(s.Things)
 	var hosts []string
 	var err error
 	switch c := command.(type) {
@@ -268,6 +267,7 @@ func (s *Server) known(name string, hosts []string) error {
 
 // Hosts are those of the inventory of a server.
 type Hosts interface {
+	Version() int // another number when the rest may answer differently
 	Inventory() (*inventory.Inventory, error)
 	Selected(query string) ([]string, error)
 	Identity() string

@@ -119,6 +119,7 @@ func New(o Options) *Server {
 	s.requests = &requests{log: o.Log, now: o.Now}
 	log := s.recording()
 	s.pipelines, s.environments, s.builds = query.NewPipelines(log, o.Now), environments.New(log, o.Now), builds.New(log, o.Now)
+	s.environments.Identify(o.Things, o.Hosts.Version)
 	s.promotions, s.tokens = promotions.New(log, o.Now), identity.NewTokens(log, o.Now)
 	s.feed = feed.New(feed.Options{Log: o.Log, Encode: textOf})
 	s.api = humago.New(s.mux, config(o.Version))

@@ -60,7 +60,7 @@ func runConfirm(ctx context.Context, a *app.App, o confirmOptions) error {
 		if err != nil {
 			return err
 		}
-		e.Identify(things)
+		e.Identify(things, nil)
 		events, err := e.Command(ctx, o.name, environment.ConfirmHosts{Hosts: hosts, Known: inventory.Known, Inventory: inventory.Identity(), By: app.Whoami(), Reason: o.reason})
 		if err != nil {
 			return err

@@ -113,7 +113,7 @@ func recordDraft(
 	if err != nil {
 		return nil, err
 	}
-	e.Identify(things)
+	e.Identify(things, nil)
 	if err := e.Overlaps(d.Definition, d.hosts); err != nil {
 		return nil, err
 	}

@@ -15,7 +15,7 @@ const freed = "the tasks of the other environment there being terminated, or an 
 // identify has environments asked what their tasks make, once for all of them.
 func identify(a *app.App, e *query.Environments, inventory string) {
 	if tasks, err := session.Identities(a, session.WorkerFlags{Inventory: inventory}, nil); err == nil {
-		e.Identify(tasks.Things)
+		e.Identify(tasks.Things, nil)
 	}
 }
 

@@ -75,7 +75,7 @@ func recordWanted(ctx context.Context, a *app.App, e *query.Environments, name s
 	if err != nil {
 		return nil, err
 	}
-	e.Identify(things)
+	e.Identify(things, nil)
 	return e.Command(ctx, name, wanted)
 }
 
@@ -147,7 +147,7 @@ func (f *follower) withControl(ctx context.Context, flags workFlags, do func(ctx
 		if err != nil {
 			return err
 		}
-		e.Identify(things)
+		e.Identify(things, nil)
 		return session.WithSignals(ctx, f.screen.Notices, func(ctx context.Context, stop <-chan struct{}) error {
 			return do(ctx, waiting, stop)
 		})
@@ -160,7 +160,7 @@ func (f *follower) withControl(ctx context.Context, flags workFlags, do func(ctx
 		if err := flags.warnUnread(a, e, workers.Tasks, []string{name}); err != nil {
 			return err
 		}
-		e.Identify(workers.Tasks.Things)
+		e.Identify(workers.Tasks.Things, nil)
 		o := environments.Options{
 			Options: reconcile.Options{Log: e.Log, Scope: reconcile.Only(name), Parallelism: a.Global.Parallelism, Now: a.Now},
 			Tasks:   workers.Tasks, Inventory: workers.Hosts, Observer: output.Unrecorded{Events: f.screen}, ProbeEvery: flags.checkEvery,
