@@ -3,11 +3,11 @@ package runner
 import (
 	"context"
 	"fmt"
-	"slices"
 
 	"github.com/deployster-go/deployster/protocol"
 	"github.com/deployster-go/deployster/runner/diff"
 	"github.com/deployster-go/deployster/runner/failure"
+	"github.com/deployster-go/deployster/runner/invoke"
 	"github.com/deployster-go/deployster/runner/redact"
 	"github.com/deployster-go/deployster/runner/report"
 )
@@ -60,15 +60,20 @@ func (r *Runner) Drift(ctx context.Context, caller Caller) (_ *report.Drift, err
 	return found, r.verdict(ctx, &failures)
 }
 
-// Repeatable reports whether another Drift of this runner, which initializes nothing
-// anew, would look at what a new one would, as far as that depends on this machine: plugs
-// may lead elsewhere by now. Types, images and configurations are those of the first. A
-// runner that knows secrets would learn more of them with each.
-func (r *Runner) Repeatable() bool {
-	return r.prepared && !slices.ContainsFunc(r.resources, func(res *resource) bool {
-		mounts, without, problems := r.plug(res, res.init.Plugs)
-		return len(res.target.Secret)+len(res.hiding) > 0 || len(without)+len(problems) > 0 || !slices.Equal(mounts, res.target.Mounts)
-	})
+// Questions are those that the last Drift asked, of all resources: as long as their answers are the
+// same, so is what another Drift finds, if types, images, variables and what plugs lead to are
+// the same. It is nil if a Drift depends on more: on what was kept of a resource, or on secrets.
+func (r *Runner) Questions() (all []invoke.Asked) {
+	if !r.prepared {
+		return nil
+	}
+	for _, res := range r.resources {
+		if res.Late != nil || res.of != nil || res.init.Keeps || res.past.Interrupted || len(res.target.Secret)+len(res.hiding) > 0 || !res.question.Some() {
+			return nil
+		}
+		all = append(all, res.question)
+	}
+	return all
 }
 
 // showDrift shows what was found of a resource at once.

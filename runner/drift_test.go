@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -315,4 +316,33 @@ func TestWhatNothingRemovesIsRefusedWithItsPlace(t *testing.T) {
 	assert.ErrorAs(t, w.runner(t, text).Removable(t.Context()), &invalid, "removable")
 	w.mustDestroy(t, text, remove("a"))
 	assert.Len(t, w.things, 1)
+}
+
+// What a look has asked can be asked again without its runner, and tells whether the answers differ.
+func TestWhatALookAskedCanBeAskedAgain(t *testing.T) {
+	const text = "resources: {a: {type: served, config: {value: 1}}, b: {type: served, config: {value: 2}}}"
+	w, reserve, run := reserved(t, 5)
+	w.mustApply(t, text, run(0))
+	look := func(run int, change ...func(*options)) []invoke.Asked {
+		r := w.runner(t, text, change...)
+		must.Get(r.Drift(t.Context()))(t)
+		return r.Questions()
+	}
+	assert.Nil(t, look(1, run(1)), "the transcripts of a look that somebody reads")
+	asked := look(2, run(2), func(o *options) { o.Forget = true })
+	require.Len(t, asked, 2)
+	again := func() []bool { return reserve.Again(t.Context(), time.Now(), asked) }
+	for range 2 {
+		assert.Equal(t, []bool{true, true}, again())
+	}
+	w.things["b"] = 3
+	assert.ElementsMatch(t, []bool{true, false}, again())
+	assert.Equal(t, []bool{false}, reserve.Again(t.Context(), time.Now(), make([]invoke.Asked, 1)), "no question")
+	over, cancel := context.WithCancel(t.Context())
+	cancel()
+	assert.NotPanics(t, func() { reserve.Again(over, time.Now(), asked) })
+	serving, _ := w.starts()
+	assert.LessOrEqual(t, serving, 1, "a process was started to ask again")
+	reserve.Close(t.Context())
+	assert.Equal(t, []bool{false, false}, again())
 }

@@ -48,6 +48,7 @@ type resource struct {
 	past       Past                   // what earlier runs left, and this one
 	recalled   Past                   // what earlier runs had left of it when it was looked at
 	kept       int                    // how often this run has recorded what is kept of it
+	question   invoke.Asked           // by which its last state action can be asked again
 	output     []string               // last lines for people of its last state action, masked
 	ensure     protocol.Ensure        // what is wanted of it; "" is Present
 	begun      bool                   // an Apply has begun with it, to remove it so that it is made again

@@ -48,7 +48,7 @@ func (r *Runner) askState(ctx context.Context, res *resource) (protocol.StateOut
 		}
 	}
 	got, err := r.invoker.Call(ctx, &res.target, call)
-	res.output = got.Tail.Lines()
+	res.output, res.question = got.Tail.Lines(), got.Asked
 	if err != nil {
 		return protocol.StateOutput{}, err
 	}

@@ -47,6 +47,14 @@ type Tasks interface {
 	Watch(ctx context.Context, host string, changed func())
 }
 
+// Confirming is Tasks that can find out cheaply that many tasks of a host are still as healthy as
+// when they were last probed.
+type Confirming interface {
+	// Confirm returns the results of those that are, by their place among the tasks. The others
+	// have to be probed.
+	Confirm(ctx context.Context, host string, all []tasks.Task) map[int]tasks.ProbeResult
+}
+
 // Inventory knows the hosts. Only one goroutine asks at a time.
 type Inventory interface {
 	// Version is another number when the rest may answer differently. It is
@@ -91,6 +99,7 @@ type Controller struct {
 	checked      map[place]check      // hosts on which a new task could be started
 	ticked       time.Time            // the last tick
 	unwatched    map[string]time.Time // since when nobody had watched an environment, which is to be recorded
+	confirming   Confirming           // nil where each task has to be probed
 
 	verifying map[string]verifying
 	line      map[string]turn // environments that wait for others to verify their steps
@@ -117,6 +126,7 @@ func NewController(o Options) *Controller {
 	c := &Controller{Options: o, environments: New(o.Log, o.Now), checked: map[place]check{}, unwatched: map[string]time.Time{}, verifying: map[string]verifying{}, line: map[string]turn{}, hosts: hosts{incomplete: map[string]string{}, unknown: map[string]string{}}}
 	c.environments.Identify(o.Tasks.Things, nil)
 	c.probes = newProbes(o.ProbeEvery, o.Parallelism, c.watch)
+	c.confirming, c.probes.together = o.Tasks.(Confirming)
 	c.loop = reconcile.New(reconcile.Setup[*environment.State, place]{
 		Options: o.Options, Fold: c.environments.Fold, Tenant: c, Observer: o.Observer,
 		Role: "controller", Slots: o.Inventory.Slots, Interrupted: runner.ErrInterrupted,

@@ -19,6 +19,7 @@ import (
 // probes are the probes of tasks, from time to time.
 type probes struct {
 	every    time.Duration
+	together bool                                    // tasks of a host are confirmed together first
 	free     int                                     // how many more may be under way
 	targets  map[string]map[deploylog.Target]*target // by environment
 	hosts    map[string]*probedHost
@@ -36,16 +37,17 @@ type target struct {
 	name    deploylog.Target
 	host    *probedHost
 	first   bool  // it was not probed since it is controlled
+	alone   bool  // it was not confirmed, and is to be probed
 	began   int64 // event that was the newest when the last probe began
 	changed int64 // newest event of the task
 }
 
-// probedHost is a host that has such tasks. They are probed one at a time.
+// probedHost is a host that has such tasks. They are confirmed together, and probed one at a time.
 type probedHost struct {
 	name    string
 	targets map[*target]bool
 	queue   []*target // are due
-	probing *target
+	probing bool
 	hinted  time.Time // when its tasks are, or were, due because of a hint
 	unwatch func()
 }
@@ -117,14 +119,19 @@ func (p *probes) add(k *target) *target {
 }
 
 // tick is of what the slots of tasks are multiples: to wake a process that sleeps can cost
-// more than a probe, so those of some tasks are begun together.
-const tick = 100 * time.Millisecond
+// more than a probe, so those of some tasks are begun together: of more where they are confirmed together.
+func (p *probes) tick() time.Duration {
+	if p.together && p.every >= 10*time.Second {
+		return time.Second
+	}
+	return 100 * time.Millisecond
+}
 
 // slot is the next time after now that is that of a task: they are spread evenly.
 func (p *probes) slot(k *target, now time.Time) time.Time {
 	h := fnv.New64a()
 	_, _ = h.Write([]byte(k.name))
-	at := now.Truncate(p.every).Add(time.Duration(h.Sum64() % uint64(p.every)).Truncate(tick))
+	at := now.Truncate(p.every).Add(time.Duration(h.Sum64() % uint64(p.every)).Truncate(p.tick()))
 	if !at.After(now) {
 		at = at.Add(p.every)
 	}
@@ -160,7 +167,7 @@ func (k *target) dropped() bool { return !k.host.targets[k] }
 
 // leave forgets a host on which nothing is probed any more.
 func (p *probes) leave(host *probedHost) {
-	if len(host.targets) == 0 && host.probing == nil {
+	if len(host.targets) == 0 && !host.probing {
 		host.unwatch()
 		delete(p.hosts, host.name)
 	}
@@ -221,35 +228,61 @@ func (p *probes) resume(name string) {
 	}
 }
 
-// next returns a task that is to be probed now, and has it begun at an event.
-// Those on whose host there is work for their environment wait.
-func (p *probes) next(now time.Time, head int64, busy func(place) bool) *target {
+// mostTogether is how many tasks are confirmed together.
+const mostTogether = 64
+
+// next returns tasks of a host that are to be confirmed now, or one that is to be probed, and has
+// them begun at an event. Those on whose host there is work for their environment wait.
+func (p *probes) next(now time.Time, head int64, busy func(place) bool) []*target {
 	for k, ok := p.due.Take(now); ok; k, ok = p.due.Take(now) {
+		k.alone = !p.together
 		k.host.queue = append(k.host.queue, k)
 		p.ready.Add(k.host)
 	}
 	for p.free > 0 && p.ready.Len() > 0 {
 		host := p.ready.Pop()
-		i := slices.IndexFunc(host.queue, func(k *target) bool { return !busy(place{k.task.Environment, host.name}) })
-		if host.probing != nil || i < 0 {
+		if host.probing {
 			continue
 		}
-		k := host.queue[i]
-		host.queue = slices.Delete(host.queue, i, i+1)
-		host.probing, k.began = k, head
+		var some []*target
+		host.queue = slices.DeleteFunc(host.queue, func(k *target) bool {
+			full := len(some) == mostTogether || len(some) > 0 && (some[0].alone || k.alone)
+			if full || busy(place{k.task.Environment, host.name}) {
+				return false
+			}
+			some = append(some, k)
+			return true
+		})
+		if len(some) == 0 {
+			continue
+		}
+		for _, k := range some {
+			k.began = head
+		}
+		host.probing = true
 		p.free--
-		return k
+		return some
 	}
 	return nil
 }
 
-// done records that a probe has ended, and when the next is due.
-func (p *probes) done(k *target, now time.Time) {
+// ended records that what was begun together on a host has ended.
+func (p *probes) ended(host *probedHost) {
 	p.free++
-	k.host.probing = nil
-	p.ready.Add(k.host)
-	p.probeBy(k, p.slot(k, now))
-	p.leave(k.host)
+	host.probing = false
+	p.ready.Add(host)
+	p.leave(host)
+}
+
+// done records that a task was probed, and when it is the next time.
+func (p *probes) done(k *target, now time.Time) { p.probeBy(k, p.slot(k, now)) }
+
+// unconfirmed has a task probed that was not confirmed.
+func (p *probes) unconfirmed(k *target) {
+	if k.alone = true; !k.dropped() && !slices.Contains(k.host.queue, k) {
+		p.due.Set(k, time.Time{})
+		k.host.queue = append(k.host.queue, k)
+	}
 }
 
 // current reports whether nothing has happened to a task since its last probe began.
@@ -309,11 +342,20 @@ func (c *Controller) absent(name string, since time.Time) {
 
 // Probe implements reconcile.Tenant.
 func (c *Controller) Probe() (next time.Time, seen bool) {
-	begin := func() *target { return c.probes.next(c.Now(), c.environments.Head(), c.loop.Busy) }
-	for k := begin(); k != nil; k = begin() {
+	begin := func() []*target { return c.probes.next(c.Now(), c.environments.Head(), c.loop.Busy) }
+	for some := begin(); some != nil; some = begin() {
 		c.loop.Go(func(ctx context.Context) func() {
-			seen := c.observe(ctx, k.task)
-			return func() { c.receive(ctx, probeResult{k, seen}) }
+			found := c.probe(ctx, some)
+			return func() {
+				for i, k := range some {
+					if seen, is := found[i]; is {
+						c.receive(ctx, probeResult{k, seen})
+					} else {
+						c.probes.unconfirmed(k)
+					}
+				}
+				c.probes.ended(some[0].host)
+			}
 		})
 	}
 	if c.hosts.stale.Len() > 0 || c.pending() {
@@ -361,6 +403,18 @@ func (c *Controller) probed(most int) (all []reconcile.Observation) {
 
 // probeTimeout is how long a probe of a task may take.
 const probeTimeout = time.Minute
+
+// probe probes a task, or confirms tasks of a host. It returns what it found of which.
+func (c *Controller) probe(ctx context.Context, some []*target) map[int]tasks.ProbeResult {
+	if some[0].alone {
+		return map[int]tasks.ProbeResult{0: c.observe(ctx, some[0].task)}
+	}
+	all := make([]tasks.Task, len(some))
+	for i, k := range some {
+		all[i] = k.task
+	}
+	return c.confirming.Confirm(ctx, some[0].host.name, all)
+}
 
 // observe probes a task.
 func (c *Controller) observe(ctx context.Context, t tasks.Task) (seen tasks.ProbeResult) {

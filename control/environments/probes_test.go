@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -462,4 +463,48 @@ func (w *world) cause(name string) (cause string) {
 		}
 	}
 	return cause
+}
+
+// confirming confirms what is as it was when it was probed last.
+type confirming struct {
+	worker
+	known *map[string]tasks.ProbeResult
+}
+
+func (c confirming) Observe(ctx context.Context, t tasks.Task) tasks.ProbeResult {
+	seen := c.worker.Observe(ctx, t)
+	c.set(func() { (*c.known)[t.Host+" "+nameOf(t)] = seen })
+	return seen
+}
+
+func (c confirming) Confirm(_ context.Context, host string, all []tasks.Task) map[int]tasks.ProbeResult {
+	well := map[int]tasks.ProbeResult{}
+	for i, t := range all {
+		now := c.see(t)
+		assert.Equal(c, host, t.Host)
+		if known, is := under(c.world, func() tasks.ProbeResult { return (*c.known)[host+" "+nameOf(t)] }), now.Health == tasks.Healthy; is && known == now {
+			well[i] = now
+		}
+	}
+	return well
+}
+
+func TestTasksThatAreConfirmedAreNotProbed(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.active("web", "a", "b")
+		w.active("api", "a", "b")
+		before := under(w, func() map[string]int { return maps.Clone(w.probes) })
+		w.options.Tasks = confirming{worker{w, "first"}, &map[string]tasks.ProbeResult{}}
+		w.start()
+		wait(time.Hour + 17*time.Second)
+		for _, task := range []string{"a web:1", "b web:1", "a api:1", "b api:1"} {
+			assert.Equal(t, before[task]+1, w.probesOf(task), task)
+		}
+		died := time.Now()
+		w.becomes("a", "web:1", tasks.Unhealthy)
+		wait(time.Minute)
+		w.wantRows("web", "1 Active 2 2")
+		assert.LessOrEqual(t, w.when(record.TaskFinished, 5).Sub(died), 32*time.Second)
+		assert.Equal(t, before["a api:1"]+1, w.probesOf("a api:1"), "it was confirmed beside what had died")
+	})
 }

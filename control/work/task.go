@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/deployster-go/deployster/control/health"
-	"github.com/deployster-go/deployster/control/looks"
 	"github.com/deployster-go/deployster/control/runs"
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/environment/definition"
@@ -38,7 +37,7 @@ type TaskWorker struct {
 	id      string // of that run
 
 	watched sync.Map // hosts that were watched before
-	looks   *looks.Kept
+	known   knownProbes
 }
 
 // probeTimeout is the ProbeTimeout where nobody sets another.
@@ -49,7 +48,7 @@ const probeTimeout = 30 * time.Second
 func NewTaskWorker(c Config, pool *EnginePool, promoted []string) (*TaskWorker, error) {
 	w := &TaskWorker{
 		worker:   newWorker(c, pool, "env run"),
-		promoted: promoted, ProbeTimeout: probeTimeout, id: newID(c.Now()), looks: looks.Keep(c.Now),
+		promoted: promoted, ProbeTimeout: probeTimeout, id: newID(c.Now()), known: knownProbes{byTask: map[string]knownProbe{}},
 	}
 	var err error
 	if w.probing, err = runs.Watch(runs.Options{Log: c.Log, ID: w.id}); err != nil {
@@ -197,31 +196,33 @@ func (w *TaskWorker) probe(ctx context.Context, t tasks.Task, as asked) (_ tasks
 	if err != nil {
 		return tasks.ProbeResult{}, nil, err
 	}
-	from := looks.From{Task: t, Hosts: w.pool.hosts.Version(), Engine: on}
-	if as.read == "" {
-		if found, well := w.looks.Again(ctx, from); well {
-			return found, nil, nil
-		}
-	}
+	hosts := w.pool.hosts.Version()
 	run, err := w.begin(ctx, t, observing, as.own)
 	if err != nil {
 		return tasks.ProbeResult{}, nil, err
 	}
-	look := looks.Drift{
-		Caller: run.Caller, Forget: w.asProbe(run), Plugs: func() error { return run.CheckPlugs(run.Manifest) },
-		Doubts: func(resource string) bool { return !as.all && run.doubts(t, resource) }, Size: looks.Weight(run.Variables, t.Spec.Vars),
+	defer w.asProbe(run)()
+	var plugs []plugPath
+	repeatable := as.read == "" && w.Reserve != nil && w.Texts.fixed(t.Spec.Includes)
+	if repeatable && !on.Info.Remote {
+		plugs, repeatable = lead(run.Manifest)
 	}
-	for _, r := range run.Manifest.Resources {
-		look.Size += looks.Weight(r.Config)
+	r := runner.New(run.Spec, run.Containers) // as a part of the run of all probes
+	report, err := r.Drift(ctx, run.Caller)
+	if report == nil {
+		return tasks.ProbeResult{}, nil, err
 	}
-	from.Engine, look.Runner = run.Connection, runner.New(run.Spec, run.Containers) // as a part of the run of all probes
-	found, err := look.Look(ctx)
+	found := health.Probed(report, r.State, func(resource string) bool { return !as.all && run.doubts(t, resource) }) // the report holds what failed, too
 	if as.read != "" {
-		state = look.Runner.State(as.read)
-	} else if err == nil && found.Health == tasks.Healthy && w.Texts.fixed(t.Spec.Includes) {
-		w.looks.Add(from, look, found)
+		state = r.State(as.read)
 	}
-	return found, state, err
+	if found.Health == tasks.Unknown && errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		return found, state, health.Unanswered(report)
+	}
+	if questions := r.Questions(); repeatable && found.Health == tasks.Healthy && len(questions) > 0 {
+		w.known.add(knownProbe{from: probed{task: t, hosts: hosts, engine: on}, plugs: plugs, questions: questions, found: found}, w.Now())
+	}
+	return found, state, nil
 }
 
 // asProbe makes a run part of the run of all probes. The files of all probes of

@@ -37,6 +37,7 @@ type Result struct {
 	Duration time.Duration
 	Keep     map[string]any // what an action has kept; nil leaves what is kept
 	BadKeep  error          // why what it wants kept cannot be
+	Asked    Asked          // of a question whose transcript is not kept: by it, the question can be asked again
 }
 
 // pendingCall is a call that is being made: what it is given, and what is collected
@@ -95,9 +96,16 @@ func (v *Invoker) Call(ctx context.Context, t *Target, c Call) (got Result, err 
 	if err != nil {
 		return Result{}, err
 	}
+	var by *server
+	defer func() {
+		if by != nil && v.containers.Forget && err == nil && got.Exit.Code == 0 {
+			got.Asked = by.asked(p, got.Answer)
+		}
+	}()
 	return v.collect(ctx, p, func(ctx context.Context) (engine.Exit, error) {
 		if s := t.serverFor(c); s != nil && len(input) <= maxServedInput {
 			if exit, sent, err := v.serve(ctx, s, p); sent {
+				by = s
 				return exit, err
 			}
 		}

@@ -38,6 +38,7 @@ type Reserve struct {
 	mu      sync.Mutex
 	kept    map[string][]*process // those that no run has, by what they were started with
 	known   map[*process]place    // all that have not ended
+	origins map[string]*origin    // of questions that can be asked again
 	idle    int                   // how many are kept
 	count   int                   // of processes so far; numbers their directories
 	touched time.Time             // the time that the directory was given
@@ -61,7 +62,7 @@ type place struct {
 // id, to others at least as alive as it, with a directory of its own. crashed receives
 // the panics that no run can report.
 func NewReserve(owner, dir string, most int, crashed func(*crash.Error)) *Reserve {
-	return &Reserve{owner: owner, dir: dir, most: most, crashed: crashed, kept: map[string][]*process{}, known: map[*process]place{}}
+	return &Reserve{owner: owner, dir: dir, most: most, crashed: crashed, kept: map[string][]*process{}, known: map[*process]place{}, origins: map[string]*origin{}}
 }
 
 // given is what the processes of a server are started with at present. It fails where
@@ -86,11 +87,17 @@ func (s *server) view(views *engine.Views) (engine.View, error) {
 	if c.Remote {
 		return engine.View{}, nil
 	}
+	return views.Of(s.seen())
+}
+
+// seen are the paths of this machine that the processes of a server see.
+func (s *server) seen() []string {
+	c := &s.invoker.containers
 	paths := []string{c.Workspace, c.StateDir()}
 	for _, m := range s.mounts {
 		paths = append(paths, m.Source)
 	}
-	return views.Of(paths)
+	return paths
 }
 
 // invoker runs the containers of processes, whichever run they are for.
