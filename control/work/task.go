@@ -6,8 +6,10 @@ import (
 	"fmt"
 	"maps"
 	"os"
+	"reflect"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/deployster-go/deployster/control/health"
@@ -38,6 +40,9 @@ type TaskWorker struct {
 
 	watched sync.Map // hosts that were watched before
 	known   knownProbes
+
+	things     sync.Map // madeThings, by the place of their task
+	remembered atomic.Int64
 }
 
 // probeTimeout is the ProbeTimeout where nobody sets another.
@@ -294,9 +299,35 @@ func (w *TaskWorker) begin(ctx context.Context, t tasks.Task, p purpose, own map
 	return w.prepareTask(on, t, source, o)
 }
 
-// Things implements environments.Tasks.
+// Things implements environments.Tasks. It remembers what tasks make that read no secrets: all who
+// follow the log ask for it, and for each task of each environment.
 func (w *TaskWorker) Things(t tasks.Task) []tasks.Thing {
-	return Identities{Inputs: w.Inputs, Texts: w.Texts, Hosts: w.pool.hosts}.Things(t)
+	place, hosts := placeOf(t), w.pool.hosts.Version()
+	if known, ok := w.things.Load(place); ok {
+		if known := known.(madeThings); known.hosts == hosts && reflect.DeepEqual(known.task, t) {
+			return known.things
+		}
+	}
+	things := Identities{Inputs: w.Inputs, Texts: w.Texts, Hosts: w.pool.hosts}.Things(t)
+	if len(things) == 0 || !w.Texts.fixed(t.Spec.Includes) {
+		w.things.Delete(place)
+		return things
+	}
+	if w.remembered.Add(1)%mostThings == 0 {
+		w.things.Clear()
+	}
+	w.things.Store(place, madeThings{hosts, t, things})
+	return things
+}
+
+// mostThings bounds of how many tasks a worker remembers what they make.
+const mostThings = 100_000
+
+// madeThings are the things of a task with a version of the inventory.
+type madeThings struct {
+	hosts  int
+	task   tasks.Task
+	things []tasks.Thing
 }
 
 // carried is what is applied of a revision of a task beside its manifest.

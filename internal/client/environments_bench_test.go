@@ -144,7 +144,7 @@ func (e *estate) begins(n int) {
 // costs more.
 func (e *estate) rests() {
 	const rest, commands = 30 * time.Second, 50
-	<-time.After(5 * time.Second) // what began has ended
+	<-time.After(70 * time.Second) // what began has ended, and each task was probed since
 	before := e.used()
 	<-time.After(rest)
 	idle := e.used() - before
