@@ -30,7 +30,50 @@ func ensure(ctx context.Context, path string, l *Log) (real string, err error) {
 	if err != nil {
 		return "", err
 	}
-	return filepath.EvalSymlinks(path)
+	if real, err = filepath.EvalSymlinks(path); err != nil {
+		return "", err
+	}
+	return real, refuseLinked(real)
+}
+
+// refuseLinked refuses a log that has more than one name: its locks, write-ahead log and anchor lie
+// beside each name, so that processes that open different ones would not know of each other. The name
+// that a new one has until it is in place does not count.
+func refuseLinked(path string) error {
+	info, err := os.Stat(path)
+	if err != nil {
+		return err
+	}
+	links := linkCount(info)
+	if links <= 1 {
+		return nil
+	}
+	unplaced, _ := filepath.Glob(filepath.Join(literal(filepath.Dir(path)), literal(unfinished(path, ""))+"*"))
+	for _, name := range unplaced {
+		if other, err := os.Lstat(name); err == nil && os.SameFile(info, other) {
+			links--
+		}
+	}
+	if links <= 1 {
+		return nil
+	}
+	if info, err = os.Stat(path); err != nil || linkCount(info) <= 1 { // it was put into place meanwhile
+		return err
+	}
+	return fmt.Errorf("the file has %d names (hard links): those who open it by another one would not share its locks and its write-ahead log; find the others with 'find DIR -samefile %s', and remove or copy them", links, path)
+}
+
+// linkCount is how many names a file has, 1 if that is not known.
+func linkCount(info fs.FileInfo) uint64 {
+	if stat, ok := info.Sys().(*syscall.Stat_t); ok {
+		return uint64(stat.Nlink) //nolint:unconvert // it has other types elsewhere
+	}
+	return 1
+}
+
+// literal is a pattern that matches a text alone.
+func literal(text string) string {
+	return strings.NewReplacer(`\`, `\\`, "*", `\*`, "?", `\?`, "[", `\[`).Replace(text)
 }
 
 func create(ctx context.Context, path string, l *Log) error {

@@ -60,6 +60,9 @@ func (l *Log) TryLock(name string) (unlock func(), err error) {
 		return nil, fmt.Errorf("lock %q: %w", name, l.copied)
 	}
 	f, err := takeLock(l.lockDir(), name)
+	if err == nil {
+		err = l.holding.add(f, l.lockDir(), name)
+	}
 	var held *heldError
 	switch {
 	case errors.As(err, &held):
@@ -67,6 +70,7 @@ func (l *Log) TryLock(name string) (unlock func(), err error) {
 	case err != nil:
 		return nil, fmt.Errorf("lock %q: %w", name, err)
 	}
+	l.holding.begun.Do(func() { go l.attend() })
 	// Who holds it is news for people; the lock itself is the kernel's.
 	if err := f.Truncate(0); err == nil {
 		_, _ = f.Write(self(l.now()).record())
@@ -74,6 +78,7 @@ func (l *Log) TryLock(name string) (unlock func(), err error) {
 	var once sync.Once
 	return func() {
 		once.Do(func() {
+			l.holding.remove(f)
 			_ = f.Truncate(0)
 			_ = flock(f, syscall.LOCK_UN) // closing alone would leave it to a child that is being started just now
 			_ = f.Close()

@@ -100,6 +100,7 @@ type Log struct {
 	turns   turn.Turns
 	pauses  pauses
 	heldBy  sync.Map // who has a lock that is waited for, by its name
+	holding holding
 	closing sync.Once
 	closed  chan struct{}
 	checked chan struct{} // closed when nothing is checked any more
@@ -208,7 +209,7 @@ func (l *Log) start(ctx context.Context, s settings) error {
 		close(l.checked)
 		return nil
 	}
-	if l.writer, err = newWriter(ctx, l.path, l.id, s, l.queue, l.logger); err != nil {
+	if l.writer, err = newWriter(ctx, l.path, l.id, s, l.queue, l.logger, func() error { return l.holding.gone(l.lockDir(), false) }); err != nil {
 		return err
 	}
 	if s.unanchored {

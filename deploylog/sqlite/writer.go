@@ -42,13 +42,14 @@ type writer struct {
 	together   int              // how many requests the last batch had
 	registered map[string]int64 // deployments known to have begun, and where; a cache
 
-	gate    sync.Mutex // held while a batch is written, and while the process is paused
-	kept    kept
-	queue   *queue.Queue
-	mu      sync.Mutex
-	grown   *growth // what comes next
-	stop    chan struct{}
-	stopped chan struct{}
+	gate     sync.Mutex // held while a batch is written, and while the process is paused
+	kept     kept
+	unlocked func() error // why others may have locks of this process
+	queue    *queue.Queue
+	mu       sync.Mutex
+	grown    *growth // what comes next
+	stop     chan struct{}
+	stopped  chan struct{}
 }
 
 type statements struct {
@@ -60,7 +61,7 @@ type statements struct {
 	checkpoint                 *statement
 }
 
-func newWriter(ctx context.Context, path, log string, s settings, q *queue.Queue, logger *slog.Logger) (*writer, error) {
+func newWriter(ctx context.Context, path, log string, s settings, q *queue.Queue, logger *slog.Logger, unlocked func() error) (*writer, error) {
 	w := &writer{
 		path:       path,
 		log:        log,
@@ -68,6 +69,7 @@ func newWriter(ctx context.Context, path, log string, s settings, q *queue.Queue
 		set:        s,
 		registered: map[string]int64{},
 		queue:      q,
+		unlocked:   unlocked,
 		grown:      growthAfter(-1),
 		stop:       make(chan struct{}),
 		stopped:    make(chan struct{}),
@@ -229,6 +231,9 @@ func (w *writer) write() int {
 		return 0
 	}
 	if err = b.gather(); err == nil {
+		err = w.unlocked()
+	}
+	if err == nil {
 		err = b.commit()
 	}
 	if err != nil {
