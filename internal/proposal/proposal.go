@@ -10,7 +10,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"reflect"
 	"slices"
 	"strings"
@@ -210,13 +209,8 @@ type Says struct {
 func (v Verb) Decode(body []byte, says Says) (command any, err error) {
 	sent := reflect.New(v.body)
 	if len(bytes.TrimSpace(body)) > 0 {
-		decoder := json.NewDecoder(bytes.NewReader(body))
-		decoder.DisallowUnknownFields()
-		if err := decoder.Decode(sent.Interface()); err != nil {
+		if err := Unmarshal(body, sent.Interface()); err != nil {
 			return nil, fmt.Errorf("the body is no command %s: %w", v.Name, err)
-		}
-		if _, err := decoder.Token(); !errors.Is(err, io.EOF) {
-			return nil, fmt.Errorf("the body is no command %s: there is more behind it", v.Name)
 		}
 	}
 	made := reflect.New(v.command).Elem()

@@ -57,15 +57,39 @@ func TestABodyThatIsNoneIsRefused(t *testing.T) {
 	verb, _, err := proposal.Encode(identity.Pipelines, pipeline.Skip{})
 	require.NoError(t, err)
 	for body, want := range map[string]string{
-		`{"revision":"1","by":"root"}`: "unknown field",
-		`{"revision":1}`:               "no command skip",
-		`[]`:                           "no command skip",
+		`{"revision":"1","by":"root"}`: `unknown field: the member "by"`,
+		`{"revision":1}`:               `no command skip: the member "revision" must be a string, and not a number`,
+		`[]`:                           `no command skip: the body must be an object, and not a list`,
 		`{} {}`:                        "more behind it",
+		`{`:                            "ends too early",
 		`{"revision":"a\nb"}`:          "one line",
 		`{"reason":"` + strings.Repeat("a", 1001) + `"}`:       "at most 1000",
-		`{"revision":"1","signature":{"identity":"somebody"}}`: "unknown field",
+		`{"revision":"1","signature":{"identity":"somebody"}}`: `unknown field: the member "signature"`,
+		`{"revision":"1","revision":"2"}`:                      `the member "revision" is there twice`,
+		`{"revision":"1","Revision":"2"}`:                      `unknown field: the member "Revision" is written "revision"`,
+		`{"REVISION":"1"}`:                                     `unknown field: the member "REVISION" is written "revision"`,
+		`{"revision":"\ud800"}`:                                `the member "revision" has half of a surrogate pair, \ud800`,
+		`{"revision":"\udc00\ud800"}`:                          `half of a surrogate pair`,
+		`{"\ud800":"1"}`:                                       `half of a surrogate pair`,
+		"{\"revision\":\"\xff\"}":                              "no UTF-8",
+		strings.Repeat("[", 1<<20):                             "nested more than 200 deep",
 	} {
 		_, err := verb.Decode([]byte(body), proposal.Says{})
+		assert.ErrorContains(t, err, want, "%.60s", body)
+	}
+	command, err := verb.Decode([]byte(`{"revision":"\ud83d\ude00 \\ud800"}`), proposal.Says{})
+	assert.Equal(t, pipeline.Skip{Revision: `😀 \ud800`}, command, "%v", err)
+
+	submit, _, err := proposal.Encode(proposal.Builds, build.Submit{})
+	require.NoError(t, err)
+	for body, want := range map[string]string{
+		`{"jobs":[{"package":"a"},{"Package":"b"}]}`: `unknown field: the member "jobs[1].Package" is written "package"`,
+		`{"jobs":[{"package":"a","package":"b"}]}`:   `the member "jobs[0].package" is there twice`,
+		`{"carries":{"a":"b","a":"c"}}`:              `the member "carries.a" is there twice`,
+		`{"jobs":{}}`:                                `the member "jobs" must be a list, and not an object`,
+		`{"max_lost":1.5}`:                           `the member "max_lost" must be a whole number, and not the number 1.5`,
+	} {
+		_, err := submit.Decode([]byte(body), proposal.Says{})
 		assert.ErrorContains(t, err, want, "%.60s", body)
 	}
 }

@@ -136,11 +136,18 @@ func TestALogThatCannotBeReadOnIsTold(t *testing.T) {
 
 // An error says where something is in the workspace, and not where that is.
 func TestAnErrorDoesNotSayWhereTheServerIs(t *testing.T) {
-	damaged := errors.New("/srv/deploy/.deployster/deployments.db: event 3 is not what was appended")
-	_, url := newServer(t, unverified{logOf(t, 1), damaged}, func(o *server.Options) { o.Workspace = "/srv/deploy" })
-	_, _, body := ask(t, "GET", url+"/v1/log/verify", "viewer", "")
-	assert.Contains(t, body, `".deployster/deployments.db: event 3 is not what was appended"`)
-	assert.NotContains(t, body, "/srv/deploy")
+	for why, want := range map[string]string{
+		"/srv/deploy/.deployster/deployments.db: event 3 is not what was appended": ".deployster/deployments.db: event 3 is not what was appended",
+		"open /var/lib/logs/deployments.db: it is damaged in /var/lib/logs":        "open deployments.db: it is damaged in its directory",
+		"unix:///home/ops/run/docker.sock (/home/ops)":                             "unix://run/docker.sock (its directory)",
+		"plug /srv/deployed, /home/ops2/x, https://home/ops/y":                     "plug /srv/deployed, /home/ops2/x, https://home/ops/y",
+	} {
+		_, url := newServer(t, unverified{logOf(t, 1), errors.New(why)}, func(o *server.Options) {
+			o.Workspace, o.Places = "/srv/deploy", []string{"/var/lib/logs/", "/home/ops", "/"}
+		})
+		_, _, body := ask(t, "GET", url+"/v1/log/verify", "viewer", "")
+		assert.Contains(t, body, `"detail":"`+want+`"`)
+	}
 }
 
 // unverified is a log that is damaged.

@@ -67,8 +67,9 @@ func (s *Server) registerObjects() {
 		}
 	}
 	register(s, Operation{
-		ID: "make-salt", Method: http.MethodPost, Path: "/v1/salt", Role: identity.Operator, Kind: anyKind, tags: aboutObjects,
-		Summary: "The key of the hashes that revisions carry in place of secrets, which is made where there is none",
+		ID: "make-salt", Method: http.MethodPost, Path: "/v1/salt", Role: identity.Operator, tags: aboutObjects,
+		Summary:     "The key of the hashes that revisions carry in place of secrets, which is made where there is none",
+		Description: "With it guesses of a weak secret of any revision can be tried, so it is for those who may operate everything.",
 	}, func(context.Context, *struct{}) (*salt, error) {
 		var out salt
 		key, err := s.Objects.MakeSalt()

@@ -5,7 +5,10 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
+	"mime"
 	"net/http"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -60,6 +63,10 @@ func register[I, O any](s *Server, op Operation, handle func(context.Context, *I
 			return
 		}
 		r, w := humago.Unwrap(ctx)
+		if kind := r.Header.Get("Content-Type"); op.body != nil && kind != "" && r.ContentLength != 0 && !isJSON(kind) {
+			_ = huma.WriteErr(s.api, ctx, http.StatusUnsupportedMediaType, fmt.Sprintf("the Content-Type is %.100q: send the body as application/json", kind))
+			return
+		}
 		if limit > maxBody && (r.ContentLength < 0 || r.ContentLength > maxBody) { // only so many of them fit into the memory
 			free, cancel := context.WithTimeout(ctx.Context(), timeout)
 			defer cancel()
@@ -101,6 +108,13 @@ func mayDo(who identity.Identity, op Operation, name string) bool {
 		return who.May(op.Role, op.Kind, name)
 	}
 	return slices.ContainsFunc(who.Grants, func(g identity.Grant) bool { return g.Role.Includes(op.Role) })
+}
+
+// isJSON reports whether a media type is that of JSON, which is in UTF-8.
+func isJSON(kind string) bool {
+	name, params, err := mime.ParseMediaType(kind)
+	charset, given := params["charset"]
+	return err == nil && name == "application/json" && (!given || strings.EqualFold(charset, "utf-8"))
 }
 
 // forbidden says which role somebody lacks who may not do an operation.
@@ -152,15 +166,42 @@ func isKept(err error) *deploylog.KeptError {
 	return kept
 }
 
-// outward is an answer without the place of the workspace on the machine of the server.
+// outward is an answer without places on the machine of the server.
 func (s *Server) outward(said huma.StatusError) huma.StatusError {
 	model, is := said.(*huma.ErrorModel)
-	if !is || len(s.Workspace) < 2 {
+	if !is {
 		return said
 	}
 	out := *model
-	out.Detail = strings.ReplaceAll(out.Detail, strings.TrimSuffix(s.Workspace, "/")+"/", "")
+	out.Detail = s.outside(out.Detail)
+	out.Errors = slices.Clone(out.Errors)
+	for i, e := range out.Errors {
+		detail := *e
+		detail.Message = s.outside(detail.Message)
+		out.Errors[i] = &detail
+	}
 	return &out
+}
+
+// outside returns what has a text name nothing of some directories but what lies in them, from there.
+func outside(dirs []string) func(text string) string {
+	dirs = slices.Clone(dirs)
+	for i, dir := range dirs {
+		dirs[i] = strings.TrimRight(dir, "/")
+	}
+	dirs = slices.DeleteFunc(dirs, func(dir string) bool { return dir == "" })
+	if len(dirs) == 0 {
+		return func(text string) string { return text }
+	}
+	slices.SortFunc(dirs, func(a, b string) int { return cmp.Compare(len(b), len(a)) }) // one may be in another
+	for i, dir := range dirs {
+		dirs[i] = regexp.QuoteMeta(dir)
+	}
+	below := regexp.MustCompile(`(^|[^\pL\pN._/-]|//)(?:` + strings.Join(dirs, "|") + `)/`)
+	itself := regexp.MustCompile(`(^|[^\pL\pN._/-]|//)(?:` + strings.Join(dirs, "|") + `)([^\pL\pN._-]|[.]?$)`)
+	return func(text string) string {
+		return itself.ReplaceAllString(below.ReplaceAllString(text, "$1"), "${1}its directory$2")
+	}
 }
 
 // problem is a document that says why a request was refused.

@@ -31,6 +31,7 @@ import (
 	"github.com/deployster-go/deployster/internal/identity"
 	"github.com/deployster-go/deployster/internal/objects"
 	"github.com/deployster-go/deployster/internal/places"
+	"github.com/deployster-go/deployster/internal/proposal"
 	"github.com/deployster-go/deployster/internal/query"
 )
 
@@ -46,6 +47,7 @@ type Options struct {
 	Runs *apply.Runs
 
 	Workspace string           // below which the logs of jobs are
+	Places    []string         // other directories of the machine that no answer names
 	Artifacts *artifacts.Store // of build groups
 	Workers   Workers          // where jobs of build groups are done; nil is nowhere
 
@@ -92,6 +94,7 @@ type Server struct {
 	verifying    chan struct{}
 	things       managed.Parts
 	large        *places.Places // of requests whose bodies may be large
+	outside      func(text string) string
 }
 
 // The limits of requests.
@@ -116,6 +119,7 @@ func New(o Options) *Server {
 		o.Workers = noWorkers{}
 	}
 	s := &Server{Options: o, mux: http.NewServeMux(), verifying: make(chan struct{}, 1), sending: make(chan struct{}, maxSending), large: places.New(maxLarge)}
+	s.outside = outside(append([]string{o.Workspace}, o.Places...))
 	s.requests = &requests{log: o.Log, now: o.Now}
 	log := s.recording()
 	s.pipelines, s.environments, s.builds = query.NewPipelines(log, o.Now), environments.New(log, o.Now), builds.New(log, o.Now)
@@ -146,6 +150,8 @@ func config(version string) huma.Config {
 	c := huma.DefaultConfig("Deployster", version)
 	c.Components = &huma.Components{Schemas: huma.NewMapRegistry("#/components/schemas/", schemaName)}
 	c.OpenAPIPath, c.DocsPath, c.SchemasPath = "", "", ""
+	strict := huma.Format{Marshal: huma.DefaultJSONFormat.Marshal, Unmarshal: proposal.Unmarshal}
+	c.Formats = map[string]huma.Format{"application/json": strict, "json": strict}
 	c.CreateHooks = nil // which would add where its schema is to every document
 	c.Info.Description = "The deployment log, what follows from it, and the commands that record."
 	c.Components.SecuritySchemes = map[string]*huma.SecurityScheme{"token": {

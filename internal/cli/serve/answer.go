@@ -8,6 +8,8 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"os"
+	"path/filepath"
 	"time"
 
 	"github.com/deployster-go/deployster/control/managed"
@@ -115,7 +117,7 @@ func (s *process) routes(drain <-chan struct{}, failed func(error)) (http.Handle
 	api := server.New(server.Options{
 		Log: s.log, Objects: s.objects, Now: s.Now, NewID: s.NewID, Version: s.Version, Logger: s.logger, Identify: sessions.Identify,
 		Managed: s.managed, Hosts: s.workers.Hosts, Things: s.workers.Tasks.Things, Runs: s.runs, Failed: failed, Bounded: s.workers.Bounded(),
-		Workspace: s.Workspace, Artifacts: artifacts.In(kept), Workers: build.NewFleet(s.work, s.workers.EnginePool),
+		Workspace: s.Workspace, Places: places(kept), Artifacts: artifacts.In(kept), Workers: build.NewFleet(s.work, s.workers.EnginePool),
 	})
 	mux.Handle("/v1/", api)
 	mux.Handle("GET /metrics", api.AllReaders(s.metrics.Handler()))
@@ -127,6 +129,23 @@ func (s *process) routes(drain <-chan struct{}, failed func(error)) (http.Handle
 	})
 	mux.Handle("/", shown)
 	return mux, err
+}
+
+// places are the directories of this machine besides the workspace that errors may name: where the log is with all
+// beside it, and those of the user.
+func places(artifacts string) []string {
+	dirs := []string{filepath.Dir(artifacts)}
+	for _, of := range []func() (string, error){os.UserHomeDir, os.UserCacheDir, os.UserConfigDir} {
+		if dir, err := of(); err == nil {
+			dirs = append(dirs, dir)
+		}
+	}
+	for _, dir := range dirs {
+		if real, err := filepath.EvalSymlinks(dir); err == nil {
+			dirs = append(dirs, real)
+		}
+	}
+	return dirs
 }
 
 // managed lists what runs made, as this machine knows what is declared.
