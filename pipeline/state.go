@@ -162,14 +162,7 @@ func (s *State) Apply(e deploylog.Event) {
 func (s *State) applyPipeline(e deploylog.Event) {
 	switch e.Name {
 	case record.PipelineDefined:
-		if p := record.Read(e.Data); p.Definition != nil && len(p.Definition.Stages) > 0 {
-			s.define(p.Definition, p.Introduced, e.Seq)
-			s.inventory = p.Inventory
-			if p.Files != nil && !p.Bound {
-				s.own = p.Files
-			}
-			s.take(p)
-		}
+		s.applyDefined(e)
 	case record.ReleaseAsked, record.ReleaseDeclined:
 		s.applyAsked(e)
 	case record.FilesDefined:
@@ -177,11 +170,7 @@ func (s *State) applyPipeline(e deploylog.Event) {
 			s.own = p.Files
 		}
 	case record.PipelineDeleted:
-		if s.definition != nil {
-			work, keys := s.work, s.keys.Forget() // it goes on
-			*s = *New(s.name)
-			s.head, s.deleted, s.work, s.keys = e.Seq, e.Seq, work, keys
-		}
+		s.applyDeleted(e)
 	case record.StepsBegun:
 		s.applyBegun(e)
 	case record.StepsEnded:
@@ -212,6 +201,28 @@ func (s *State) applyPipeline(e deploylog.Event) {
 			s.wantBack(d, e.Seq)
 		}
 	}
+}
+
+func (s *State) applyDefined(e deploylog.Event) {
+	p := record.Read(e.Data)
+	if p.Definition == nil || len(p.Definition.Stages) == 0 {
+		return
+	}
+	s.define(p.Definition, p.Introduced, e.Seq)
+	s.inventory = p.Inventory
+	if p.Files != nil && !p.Bound {
+		s.own = p.Files
+	}
+	s.take(p)
+}
+
+func (s *State) applyDeleted(e deploylog.Event) {
+	if s.definition == nil {
+		return
+	}
+	work, keys := s.work, s.keys.Forget() // it goes on
+	*s = *New(s.name)
+	s.head, s.deleted, s.work, s.keys = e.Seq, e.Seq, work, keys
 }
 
 // requestEnd notes how a deployment is to end once its stages for any case have run.

@@ -103,7 +103,7 @@ func (b Bounded) look(may *bounds, name string, files map[string]string, o LoadO
 		return nil
 	}
 	all, err := b.Inputs.present(b.Texts, files)
-	if err != nil {
+	if err != nil || different(all) != nil { // who sends a secret has to know its hash: else its value would be told
 		return nil
 	}
 	o.Assigned, o.Included, o.Partly, o.Usage = assignments(all), b.Texts.Files(files), true, &usage.Variables{}

@@ -409,7 +409,7 @@ func (b *bounds) believed(c *revision.Images) *revision.Images {
 		return nil
 	}
 	out := *c
-	out.Images = slices.Clone(c.Images)
+	out.Images = slices.DeleteFunc(slices.Clone(c.Images), func(i revision.Image) bool { return ships(i.Image) }) // or a type that ships would be pulled
 	for n, i := range out.Images {
 		_, typed := b.typ(i.Image)
 		_, named := b.image(i.Image)

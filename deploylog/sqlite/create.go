@@ -33,6 +33,9 @@ func ensure(ctx context.Context, path string, l *Log) (real string, err error) {
 	if real, err = filepath.EvalSymlinks(path); err != nil {
 		return "", err
 	}
+	if l.readOnly { // as a backup that shares files with another one
+		return real, nil
+	}
 	return real, refuseLinked(real)
 }
 

@@ -29,7 +29,7 @@ type holding struct {
 
 // add adds a lock that was taken in a directory, and closes its file if that fails.
 func (h *holding) add(f *os.File, dir, name string) error {
-	in, err := os.Stat(dir)
+	in, err := os.Stat(dir) //nolint:gosec // beside the log, wherever its user wants that
 	if err != nil {
 		return errors.Join(err, f.Close())
 	}
@@ -59,7 +59,11 @@ func (h *holding) gone(dir string, each bool) error {
 	if len(h.names) == 0 {
 		return nil
 	}
-	if now, err := os.Stat(dir); err != nil || !os.SameFile(now, h.dir) {
+	now, err := os.Stat(dir) //nolint:gosec // as above
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil // it is not known now, as when a file system does not answer
+	}
+	if err != nil || !os.SameFile(now, h.dir) {
 		return fmt.Errorf("%s: %w", dir, errLocksGone)
 	}
 	if !each {

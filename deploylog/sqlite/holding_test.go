@@ -59,9 +59,9 @@ func TestALogWithAnotherNameIsRefused(t *testing.T) {
 	require.NoError(t, openLog(t, l.path).Close(), "it is put into place just now")
 	require.NoError(t, os.Link(l.path, other))
 	for _, path := range []string{l.path, other} {
-		for _, readOnly := range []bool{true, false} {
-			wantError(t, errOf(Open(t.Context(), path, Options{ReadOnly: readOnly})), nil, "hard links", "find DIR -samefile "+path)
-		}
+		wantError(t, errOf(Open(t.Context(), path, Options{})), nil, "hard links", "find DIR -samefile "+path)
+		read := must.Get(Open(t.Context(), path, Options{ReadOnly: true}))(t)
+		require.NoError(t, read.Close(), "a backup that shares files with another is read")
 	}
 	require.NoError(t, os.Remove(other))
 	openLog(t, l.path)

@@ -35,9 +35,10 @@ type CopiedError struct {
 // Error implements error.
 func (e *CopiedError) Error() string {
 	dir, name := filepath.Split(e.Path)
-	dir = filepath.Clean(dir)
 	return fmt.Sprintf("%s is a copy of %s: both have the id %s, so each would take the containers of the other for its own, and nothing is written here. "+
-		"To give this one an id of its own: mv %s %[4]s.old && deployster log copy %[4]s.old/%[5]s %[4]s/%[5]s; or remove the other one", e.Path, e.Other, e.Log, dir, name)
+		"If this is the one that goes on, as after a restore: rm %[1]s%[4]s. "+
+		"If both do, give this one an id of its own: cd %[5]s && for f in %[6]s*; do mv $f old-$f; done && deployster log copy old-%[6]s %[6]s",
+		e.Path, e.Other, e.Log, placeSuffix, filepath.Clean(dir), name)
 }
 
 // settle takes note of where the log is. It returns a CopiedError for a copy. Where no note can
@@ -79,6 +80,10 @@ func (l *Log) isElsewhere(path string) bool {
 	}
 	there, err := os.Stat(path)
 	if err != nil || os.SameFile(here, there) {
+		return false
+	}
+	// Whoever made the workspace says what the path is: nothing is opened there that is no file.
+	if anchor, err := os.Lstat(path + anchorSuffix); err != nil || !anchor.Mode().IsRegular() {
 		return false
 	}
 	a, anchored, err := readAnchor(path)

@@ -119,16 +119,13 @@ func (r *Rules) readPlugs(n *yamlfile.Node) (ok bool) {
 			continue
 		}
 		var p Plug
-		switch at := fields["path"]; {
-		case at == nil:
+		if at := fields["path"]; at == nil {
 			m.Fail("there is no path, at or below which the plug may lead")
 			is = false
-		default:
-			if p.Path, is = at.Line("the path of a plug", longest); is {
-				if why := pathFlaw(p.Path); why != "" {
-					at.Fail("%s", why)
-					is = false
-				}
+		} else if p.Path, is = at.Line("the path of a plug", longest); is {
+			if why := pathFlaw(p.Path); why != "" {
+				at.Fail("%s", why)
+				is = false
 			}
 		}
 		if at := fields["read_only"]; at != nil {

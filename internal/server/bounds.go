@@ -109,7 +109,7 @@ func (s *Server) bindDefine(ctx context.Context, p *pipeline.State, c *pipeline.
 		return huma.Error403Forbidden(fmt.Sprintf("you may not do this: there is no pipeline %s, and what its revisions may bring is for an admin of everything to say", c.Definition.Name))
 	}
 	found := was.Allow.ExcessFiles(p.Own(), c.Carries)
-	if c.Carries == nil || len(c.Carries) == 0 {
+	if len(c.Carries) == 0 {
 		found = nil // it brings nothing
 	}
 	if !reflect.DeepEqual(was.Allow, c.Definition.Allow) {
@@ -188,7 +188,22 @@ func (s *Server) bindCreate(ctx context.Context, name string) error {
 	if exists || !bounded(ctx) {
 		return nil
 	}
+	return notTheirs(name)
+}
+
+// notTheirs refuses to create an environment.
+func notTheirs(name string) error {
 	return huma.Error403Forbidden(fmt.Sprintf("you may not do this: there is no environment %s, and what its revisions may bring is for an operator of everything to say, who creates it (deployster env create)", name))
+}
+
+// mustExist refuses to create an environment that does not exist, for who may not say what it may bring.
+func mustExist(name string) func(*environment.State) error {
+	return func(e *environment.State) error {
+		if e.Exists() {
+			return nil // of which the command is refused
+		}
+		return notTheirs(name)
+	}
 }
 
 // bindUpdate refuses a revision of an environment by who may not bring what it carries, and has it bound otherwise.

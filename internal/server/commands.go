@@ -146,13 +146,7 @@ func (s *Server) command(ctx context.Context, verb proposal.Verb, in *commandInp
 		c.Bound = bounded(ctx)
 		return s.pipelines.Command(ctx, in.Name, c)
 	case pipeline.Rerun:
-		if err := s.checkKept(ctx, c.Carries); err != nil {
-			return nil, err
-		}
-		if err := s.bindRerun(ctx, in.Name, &c); err != nil {
-			return nil, err
-		}
-		return s.pipelines.Command(ctx, in.Name, c)
+		return s.rerun(ctx, in.Name, c)
 	case pipeline.Delete:
 		return s.remove(ctx, in.Name, asOf, c)
 	case machine.AddKey:
@@ -181,6 +175,17 @@ func (s *Server) command(ctx context.Context, verb proposal.Verb, in *commandInp
 		return s.builds.Command(ctx, c)
 	}
 	return nil, fmt.Errorf("the command %s is of no kind that is known", verb.Name)
+}
+
+// rerun has a stage of a revision done again with files that are kept here.
+func (s *Server) rerun(ctx context.Context, name string, c pipeline.Rerun) ([]deploylog.Event, error) {
+	if err := s.checkKept(ctx, c.Carries); err != nil {
+		return nil, err
+	}
+	if err := s.bindRerun(ctx, name, &c); err != nil {
+		return nil, err
+	}
+	return s.pipelines.Command(ctx, name, c)
 }
 
 // approvals are the pipelines of both kinds, which have keys.

@@ -33,20 +33,9 @@ func (s *Server) define(ctx context.Context, name string, asOf int64, c pipeline
 	if err != nil {
 		return nil, err
 	}
-	var shown []effect.Change
-	existed := true
-	if asOf > 0 {
-		then := pipelines.New(s.Log, s.Now)
-		if err := then.Follow(ctx, asOf); err != nil {
-			return nil, err
-		}
-		existed = then.Ask(name, func(p *pipeline.State) (err error) {
-			if p.Definition() == nil || p.Deleted() > 0 {
-				return pipelines.ErrNoPipeline
-			}
-			shown, err = p.Preview(&c, members)
-			return err
-		}) == nil
+	shown, existed, err := s.shown(ctx, name, asOf, &c, members)
+	if err != nil {
+		return nil, err
 	}
 	events, err := s.pipelines.Change(ctx, name, true, func(p *pipeline.State) ([]deploylog.Event, error) {
 		if err := s.bindDefine(ctx, p, &c); err != nil {
@@ -83,6 +72,26 @@ func (s *Server) define(ctx context.Context, name string, asOf int64, c pipeline
 		s.Logger.Warn("the hosts of a pipeline that was defined are left to its scheduler", "pipeline", name, "error", err)
 	}
 	return events, nil
+}
+
+// shown is what a definition would have changed as of an event, and whether there was such a pipeline
+// then. Without an event nothing was shown, and there is one.
+func (s *Server) shown(ctx context.Context, name string, asOf int64, c *pipeline.Define, members map[string][]string) (shown []effect.Change, existed bool, err error) {
+	if asOf == 0 {
+		return nil, true, nil
+	}
+	then := pipelines.New(s.Log, s.Now)
+	if err := then.Follow(ctx, asOf); err != nil {
+		return nil, false, err
+	}
+	existed = then.Ask(name, func(p *pipeline.State) (err error) {
+		if p.Definition() == nil || p.Deleted() > 0 {
+			return pipelines.ErrNoPipeline
+		}
+		shown, err = p.Preview(c, members)
+		return err
+	}) == nil
+	return shown, existed, nil
 }
 
 // defined reads the definition again as files are, and returns the hosts here of its groups.

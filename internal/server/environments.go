@@ -33,10 +33,14 @@ func (s *Server) environment(ctx context.Context, name string, asOf int64, comma
 	}
 	var hosts []string
 	var err error
+	wrong := unrevised(asOf)
 	switch c := command.(type) {
 	case environment.Create:
 		if err = s.bindCreate(ctx, name); err != nil {
 			break
+		}
+		if c.Bound = bounded(ctx); c.Bound { // it may have been deleted since
+			wrong = mustExist(name)
 		}
 		if hosts, err = s.drafted(ctx, name, &c.Definition); err == nil {
 			c.Inventory = s.Hosts.Identity()
@@ -81,7 +85,7 @@ func (s *Server) environment(ctx context.Context, name string, asOf int64, comma
 	if err != nil {
 		return nil, err
 	}
-	return s.environments.CommandIf(ctx, name, command, unrevised(asOf), hosts...)
+	return s.environments.CommandIf(ctx, name, command, wrong, hosts...)
 }
 
 // unrevised refuses an environment that has got another revision since an event; 0 is none.

@@ -318,15 +318,20 @@ func (r Reason) Change() string {
 	case SilentScheduler:
 		return "that scheduler going on, or its end: another one takes over then"
 	case AwaitsHost:
-		if r.Run == "" {
-			return fmt.Sprintf("%s or %s of %s, or the end of its deployment: deployster pipeline cancel %s %s", record.HostFinished, record.HostFailed, r.By, pipelineOf(r.By), r.holder())
-		}
-		return "the end of that run"
+		return r.hostChange()
 	case OtherInventory:
 		return "a scheduler with that inventory (--inventory), deployster pipeline apply from here, which binds the pipeline to this one, or the same name: in both"
 	default:
 		return r.Event + ", once the scheduler has done it"
 	}
+}
+
+// hostChange is what ends the wait for a host that something else has.
+func (r Reason) hostChange() string {
+	if r.Run == "" {
+		return fmt.Sprintf("%s or %s of %s, or the end of its deployment: deployster pipeline cancel %s %s", record.HostFinished, record.HostFailed, r.By, pipelineOf(r.By), r.holder())
+	}
+	return "the end of that run"
 }
 
 // endChange is what helps where something ended otherwise than well. What did not keep its
