@@ -134,6 +134,8 @@ var withServer = map[string]struct {
 	"notification retry": {through, "team"},
 
 	"pipeline apply":         {through, "-f gateway.yaml --yes"},
+	"pipeline accept":        {through, "gateway 1 --content 0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"},
+	"pipeline decline":       {through, "gateway 1"},
 	"pipeline approve":       {through, "gateway approve-prod 1"},
 	"pipeline artifact":      {through, "gateway 1 web --failed --reason why"},
 	"pipeline cancel":        {through, "gateway 1"},

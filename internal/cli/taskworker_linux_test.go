@@ -104,7 +104,10 @@ func (w *works) terminate(t tasks.Task) {
 func placeOf(t tasks.Task) string { return t.Host + ":" + t.Name() }
 
 func (w *works) wantSeen(t tasks.Task, health tasks.Health, says ...string) {
-	o := w.worker.Observe(w.Context(), t)
+	o, confirmed := w.worker.Confirm(w.Context(), t.Host, []tasks.Task{t})[0] // as a controller does
+	if !confirmed {
+		o = w.worker.Observe(w.Context(), t)
+	}
 	assert.True(w, o.Health == health && (len(says) != 0 || o.Detail == ""), "revision %d is %+v, want %s", t.Revision, o, health)
 	for _, text := range says {
 		assert.Contains(w, o.Detail, text, "of revision %d is told %q, without %q", t.Revision, o.Detail, text)

@@ -63,7 +63,7 @@ func register[I, O any](s *Server, op Operation, handle func(context.Context, *I
 			return
 		}
 		r, w := humago.Unwrap(ctx)
-		if kind := r.Header.Get("Content-Type"); op.body != nil && kind != "" && r.ContentLength != 0 && !isJSON(kind) {
+		if kind := r.Header.Get("Content-Type"); op.body != nil && op.body.Content["application/json"] != nil && kind != "" && r.ContentLength != 0 && !isJSON(kind) {
 			_ = huma.WriteErr(s.api, ctx, http.StatusUnsupportedMediaType, fmt.Sprintf("the Content-Type is %.100q: send the body as application/json", kind))
 			return
 		}
