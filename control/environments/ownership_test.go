@@ -18,6 +18,7 @@ import (
 	"github.com/deployster-go/deployster/control/environments"
 	"github.com/deployster-go/deployster/control/reconcile"
 	"github.com/deployster-go/deployster/control/reconcile/reconciletest"
+	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/environment"
 	"github.com/deployster-go/deployster/environment/definition"
 	"github.com/deployster-go/deployster/environment/record"
@@ -211,7 +212,7 @@ func (w *world) keepSnapshot(kept *reconciletest.Snapshots) {
 	e := environments.New(kept, time.Now)
 	e.KeepStates(environments.Snapshots(1))
 	require.NoError(w, e.Follow(w.Context(), 0))
-	_, ok := kept.Snapshot(w.Context(), "environments")
+	_, ok := kept.Snapshot(w.Context(), deploylog.SnapshotName("environments", environment.SnapshotVersion))
 	require.True(w, ok, "no snapshot is kept")
 }
 

@@ -17,6 +17,7 @@ import (
 	"runtime"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/moby/moby/api/types/container"
@@ -375,6 +376,16 @@ func TestWhatWasCheckedIsMountedOrNothing(t *testing.T) {
 		require.NoError(t, os.Mkdir(dir, 0o755))
 		require.NoError(t, os.WriteFile(filepath.Join(dir, "file"), []byte(filepath.Base(dir)), 0o644))
 	}
+	var replacing, shimmed atomic.Bool
+	e.passed = func(point string) {
+		switch {
+		case !replacing.Load():
+		case point == "the container is about to start":
+			assert.NoError(t, errors.Join(os.Rename(plug, plug+".old"), os.Symlink(secret, plug)))
+		case point == "the container is started" && shimmed.Load(): // the engine's part is done, and all looks as it did
+			assert.NoError(t, errors.Join(os.Remove(plug), os.Rename(plug+".old", plug)))
+		}
+	}
 	hold := make(chan struct{})
 	close(hold)
 	for name, c := range map[string]struct {
@@ -388,6 +399,7 @@ func TestWhatWasCheckedIsMountedOrNothing(t *testing.T) {
 		"without room for the shim": {engine.Spec{Pids: shimPids - 1}, nil},
 	} {
 		spec := c.spec
+		shimmed.Store(spec.Pids == 0)
 		spec.Image, spec.Args = probe.ref, []string{"read", "/plug/file"}
 		spec.Mounts = must.Get(engine.Finder{}.Pin([]engine.Mount{{Source: plug, Target: "/plug"}}))(t)
 		var out bytes.Buffer
@@ -398,20 +410,11 @@ func TestWhatWasCheckedIsMountedOrNothing(t *testing.T) {
 		if c.stdin != nil {
 			c.stdin = strings.NewReader("x")
 		}
-		e.passed = func(point string) {
-			switch point {
-			case "the container is about to start":
-				assert.NoError(t, errors.Join(os.Rename(plug, plug+".old"), os.Symlink(secret, plug)))
-			case "the container is started":
-				if spec.Pids == 0 { // the engine's part is done, and all looks as it did
-					assert.NoError(t, errors.Join(os.Remove(plug), os.Rename(plug+".old", plug)))
-				}
-			}
-		}
+		replacing.Store(true)
 		_, err = e.Run(t.Context(), spec, engine.IO{Stdin: c.stdin, Stdout: &out})
-		e.passed = nil
+		replacing.Store(false)
 		assert.ErrorIs(t, err, engine.ErrReplaced, name)
-		if spec.Pids == 0 {
+		if shimmed.Load() {
 			assert.Empty(t, out.String(), name)
 			continue
 		}
