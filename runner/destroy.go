@@ -27,7 +27,7 @@ import (
 // With KeepGoing the latter only fail themselves and what they depend on.
 // Otherwise it records and fails as Apply does.
 func (r *Runner) Destroy(ctx context.Context, caller Caller) (*report.Result, error) {
-	r.caller = caller
+	r.caller, r.former = caller, true
 	defer r.invoker.Drain(ctx)
 	d := r.removal()
 	r.outputs = outputs.AfterRemoval(r.spec.Manifest, r.spec.Remove)
@@ -37,7 +37,7 @@ func (r *Runner) Destroy(ctx context.Context, caller Caller) (*report.Result, er
 // PlanDestroy says what a Destroy would remove. It runs no action and records
 // nothing. It fails as Plan does.
 func (r *Runner) PlanDestroy(ctx context.Context, caller Caller) (_ *report.Plan, err error) {
-	r.caller = caller
+	r.caller, r.former = caller, true
 	defer r.panics.Catch(&err, "planning")
 	defer r.invoker.Drain(ctx)
 	d := r.removal()

@@ -21,7 +21,7 @@ import (
 // Drift fails where Apply refuses before it touches anything, or when any resource
 // failed; the report it returns then names them.
 func (r *Runner) Drift(ctx context.Context, caller Caller) (_ *report.Drift, err error) {
-	r.caller = caller
+	r.caller, r.former = caller, true
 	defer r.panics.Catch(&err, "looking for drift")
 	defer r.invoker.Drain(ctx)
 	if err := r.prepare(ctx); err != nil {

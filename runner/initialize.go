@@ -59,6 +59,7 @@ func (r *Runner) prepare(ctx context.Context) error {
 	left.Wait()
 	close(queue)
 	workers.Wait()
+	r.checkPlugs(ctx)
 	if err := r.refusal(); err != nil {
 		r.invoker.Drain(ctx)
 		return err
@@ -81,9 +82,7 @@ func (r *Runner) initializeOne(ctx context.Context, res *resource) {
 func (r *Runner) refusal() error {
 	var problems []manifest.Problem
 	var others []error
-	var given []plugs.Given
 	for _, res := range r.resources {
-		given = append(given, plugs.Given{Resource: res.Resource, Mounts: res.target.Mounts})
 		var invalid *manifest.Error
 		switch {
 		case res.refused == nil:
@@ -98,9 +97,7 @@ func (r *Runner) refusal() error {
 	if len(others) > 0 {
 		return &failure.Error{Causes: others}
 	}
-	if !r.containers.Pins {
-		problems = append(problems, plugs.Nested(given)...)
-	}
+	problems = append(problems, r.nested...)
 	if len(problems) > 0 {
 		return &manifest.Error{Problems: repeated.Once(problems)}
 	}
@@ -118,6 +115,7 @@ func (r *Runner) initialize(ctx context.Context, res *resource) error {
 		return err
 	}
 	res.target.Image = image
+	res.target.Former = r.isFormer(res)
 	if err := r.bound(res, nil); err != nil {
 		return err
 	}
@@ -127,7 +125,8 @@ func (r *Runner) initialize(ctx context.Context, res *resource) error {
 	}
 	var without []string
 	var problems []manifest.Problem
-	res.target.Mounts, without, problems = r.plug(res, res.init.Plugs)
+	res.target.Mounts, without, problems = r.plug(res, res.init.Plugs, r.unfollowed(res, r.written))
+	res.without = without
 	for _, text := range without {
 		r.notify(report.Warning, res.Name, "init", text)
 	}
@@ -169,9 +168,9 @@ func (r *Runner) askInit(ctx context.Context, res *resource) error {
 		}
 	}
 	if res.first != nil {
-		// Its own plugs are not known yet; those of its fellow are asked for
-		// alike, as a rule.
-		mounts, _, _ := r.plug(res, res.first.init.Plugs)
+		// Its own plugs are not known yet; those of its fellow are asked for alike, as a rule. No more is known
+		// of who writes where: those that lead through links are left out.
+		mounts, _, _ := r.plug(res, res.first.init.Plugs, r.unfollowed(res, declared(res.manifest)))
 		r.invoker.Serve(&res.target, res.first.init, mounts)
 	}
 	got, err := r.invoker.Call(ctx, &res.target, invoke.Call{Action: "init", Attempt: 1, Input: input, Answers: true})
@@ -214,13 +213,13 @@ func (r *Runner) initInput(res *resource) protocol.InitInput {
 	return protocol.InitInput{Name: res.Name, Type: res.Type, Version: r.spec.Version, Verbose: r.spec.Verbose, Workspace: r.containers.Workspace}
 }
 
-// plug turns the requests of a resource's type into mounts, as plugs.Mount does.
-func (r *Runner) plug(res *resource, requests map[string]protocol.PlugRequest) (mounts []engine.Mount, without []string, problems []manifest.Problem) {
+// plug turns the requests of a resource's type into mounts, as plugs.Mount does. No link in what is written is followed.
+func (r *Runner) plug(res *resource, requests map[string]protocol.PlugRequest, written []string) (mounts []engine.Mount, without []string, problems []manifest.Problem) {
 	kept := r.containers.StateDir()
 	if r.containers.Remote { // plugs are paths of another machine
 		kept = ""
 	}
-	return plugs.Mount(res.manifest, res.Resource, requests, kept)
+	return plugs.Mount(res.manifest, res.Resource, requests, kept, slices.Concat(r.containers.Written, written))
 }
 
 // configuredEarly resolves and checks a configuration that does not wait for

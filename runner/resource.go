@@ -53,6 +53,7 @@ type resource struct {
 	ensure     protocol.Ensure        // what is wanted of it; "" is Present
 	begun      bool                   // an Apply has begun with it, to remove it so that it is made again
 	failure    error                  // why it has failed before it is visited
+	without    []string               // of optional plugs, why it has them not
 	unprepared bool                   // it is still to be initialized
 	plan       *report.ResourcePlan   // of a Plan or PlanDestroy
 	result     *report.ResourceResult // of what is recorded

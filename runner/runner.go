@@ -27,7 +27,6 @@ import (
 	"github.com/deployster-go/deployster/runner/inits"
 	"github.com/deployster-go/deployster/runner/invoke"
 	"github.com/deployster-go/deployster/runner/pins"
-	"github.com/deployster-go/deployster/runner/plugs"
 	"github.com/deployster-go/deployster/runner/report"
 	"github.com/deployster-go/deployster/runner/taken"
 )
@@ -144,6 +143,10 @@ type Runner struct {
 
 	engineMentioned sync.Once // that it is another one
 
+	former  bool // all of it was made by earlier runs, and is asked or removed
+	nested  []manifest.Problem
+	written []string // to which types of this run may write, once all of these have answered
+
 	outputs   report.Outputs // what an Apply came to
 	prepared  bool
 	applying  bool                        // only an Apply is recorded; set before anything runs at once
@@ -161,7 +164,7 @@ var ErrInterrupted = invoke.ErrInterrupted
 
 // New prepares a run; nothing is started yet.
 func New(spec Spec, containers Containers) *Runner {
-	containers.Parallelism, containers.Written = max(1, containers.Parallelism), plugs.Written(spec.Manifest)
+	containers.Parallelism = max(1, containers.Parallelism)
 	r := &Runner{spec: spec, containers: containers, byNode: map[string]*resource{}, secrets: &invoke.Secrets{}, room: spec.Manifest.Room()}
 	r.inits = cmp.Or(spec.InitAnswers, &inits.Answers{})
 	if len(spec.Secrets) > 0 {

@@ -129,7 +129,7 @@ func (c Check) Misuse() ([]manifest.Problem, error) {
 		if answer == nil {
 			continue
 		}
-		_, _, missing := plugs.Mount(c.Manifest, r, answer.Plugs, "")
+		_, _, missing := plugs.Mount(c.Manifest, r, answer.Plugs, "", nil)
 		problems = append(problems, missing...)
 		if answer.Schema == nil {
 			continue

@@ -57,7 +57,7 @@ const workVariable = "DEPLOYSTER_WORK=" + protocol.WorkDir
 // container makes a call by running a container for it. Its program starts when
 // hold is closed, if there is one.
 func (v *Invoker) container(ctx context.Context, t *Target, c *pendingCall, hold <-chan struct{}) (engine.Exit, error) {
-	spec, err := v.containerSpec(c.Invocation, c.image, t.Mounts, t.offlineFor(c.Invocation), c.path)
+	spec, err := v.containerSpec(c.Invocation, c.image, t.Mounts, t.offlineFor(c.Invocation), v.unfollowed(t.Former), c.path)
 	if err != nil {
 		return engine.Exit{}, err
 	}
@@ -76,8 +76,9 @@ func (v *Invoker) container(ctx context.Context, t *Target, c *pendingCall, hold
 func (t *Target) offlineFor(i protocol.Invocation) bool { return t.offline && t.runsOwnImage(i) }
 
 // containerSpec is what the containers of a run have in common. One that is offline has no network
-// where the run names none. path begins that of the container's work directory, which is made.
-func (v *Invoker) containerSpec(run protocol.Invocation, image engine.Image, plugs []engine.Mount, offline bool, path string) (engine.Spec, error) {
+// where the run names none. No link in written is followed. path begins that of the container's work directory, which is
+// made.
+func (v *Invoker) containerSpec(run protocol.Invocation, image engine.Image, plugs []engine.Mount, offline bool, written []string, path string) (engine.Spec, error) {
 	c := &v.containers
 	spec := engine.Spec{
 		Image: image.ID, Entrypoint: run.Entrypoint, Args: run.Args, Mounts: plugs, Network: c.Network, Offline: offline, Memory: c.Memory, Pids: c.Pids,
@@ -90,7 +91,7 @@ func (v *Invoker) containerSpec(run protocol.Invocation, image engine.Image, plu
 		return spec, nil
 	}
 	if c.Remote {
-		if err := c.showWorkspace(&spec, nil); err != nil {
+		if err := c.showWorkspace(&spec, written, nil); err != nil {
 			return spec, err
 		}
 		return c.hideState(spec)
@@ -103,7 +104,7 @@ func (v *Invoker) containerSpec(run protocol.Invocation, image engine.Image, plu
 	if err := errors.Join(os.MkdirAll(work, 0o700), openToAll(work)); err != nil {
 		return spec, fmt.Errorf("making a work directory: %w", err)
 	}
-	if err := c.showWorkspace(&spec, []engine.Mount{{Source: work, Target: protocol.WorkDir}}); err != nil {
+	if err := c.showWorkspace(&spec, written, []engine.Mount{{Source: work, Target: protocol.WorkDir}}); err != nil {
 		return spec, err
 	}
 	spec.Env = append(spec.Env, workVariable)
@@ -120,14 +121,14 @@ func (c *Containers) hideState(spec engine.Spec) (_ engine.Spec, err error) {
 
 // showWorkspace has a container see the workspace and what is given of its own, before all that may
 // be mounted within them. All is what is there now, and plugs are nothing that no type may see.
-func (c *Containers) showWorkspace(spec *engine.Spec, own []engine.Mount) error {
+func (c *Containers) showWorkspace(spec *engine.Spec, written []string, own []engine.Mount) error {
 	spec.WorkDir = c.Workspace
 	spec.Env = append(spec.Env, "DEPLOYSTER_WORKSPACE="+c.Workspace)
 	own, err := engine.Finder{}.Pin(append([]engine.Mount{{Source: c.Workspace, Target: c.Workspace, ReadOnly: true}}, own...))
 	if err != nil {
 		return err
 	}
-	plugs, err := engine.Finder{Hidden: c.StateDir(), Written: c.Written}.Pin(spec.Mounts)
+	plugs, err := engine.Finder{Hidden: c.StateDir(), Written: written}.Pin(spec.Mounts)
 	if err != nil {
 		return err
 	}

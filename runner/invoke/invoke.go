@@ -17,7 +17,9 @@ package invoke
 import (
 	"context"
 	"path/filepath"
+	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/deployster-go/deployster/engine"
@@ -73,7 +75,7 @@ type Containers struct {
 	Copies      bool              // it is Remote, and has a copy of the workspace in each container
 	Works       bool              // it is Remote, and has a work directory in each container, which goes with that
 	Pins        bool              // the engine mounts what was checked, whatever is in its place by then
-	Written     []string          // plugs to which types may write: a link in them may be one that they made
+	Written     []string          // paths to which types of other runs may have written: no link in them is followed
 	Stop        Stop              // may be nil; closed: start nothing new, let running actions finish
 	Now         func() time.Time  // the clock
 	Reserve     *Reserve          // may be nil: processes that serve end with the run
@@ -98,6 +100,7 @@ type Target struct {
 	Timeout time.Duration  // of each call; 0 is DefaultTimeout
 	Image   engine.Image   // of the type
 	Mounts  []engine.Mount // its plugs
+	Former  bool           // it was made by an earlier run, and is asked or removed: only links in Containers.Written are refused
 	Secret  Paths          // which parts of its configuration and state are secret
 	Next    *Call          // expected after the next call: its container is created while that one runs
 
@@ -121,6 +124,8 @@ type Invoker struct {
 	images     imageCache
 	servers    servers
 
+	written atomic.Pointer[[]string] // see Writes
+
 	slots      chan struct{}  // taken by containers that wait to start
 	background sync.WaitGroup // of them
 }
@@ -128,6 +133,18 @@ type Invoker struct {
 // New returns an invoker; nothing is started yet.
 func New(c Containers, secrets *Secrets, panics *Panics, observer Observer) *Invoker {
 	return &Invoker{containers: c, secrets: secrets, panics: panics, observer: observer, slots: make(chan struct{}, max(1, c.Parallelism))}
+}
+
+// Writes says to which paths types of this run may write. No link in them is followed from now on, but for what is
+// Target.Former.
+func (v *Invoker) Writes(paths []string) { v.written.Store(&paths) }
+
+// unfollowed are the paths in which no link is followed.
+func (v *Invoker) unfollowed(former bool) []string {
+	if own := v.written.Load(); own != nil && !former {
+		return slices.Concat(v.containers.Written, *own)
+	}
+	return v.containers.Written
 }
 
 // Drain ends what runs besides the calls: processes that serve, and containers that

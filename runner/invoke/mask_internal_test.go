@@ -192,7 +192,7 @@ func TestWhatContainersSee(t *testing.T) {
 	} {
 		dir := cmp.Or(c.in, w)
 		v := &Invoker{containers: Containers{Workspace: dir, Remote: c.remote, Copies: c.copies, Works: c.works}}
-		spec, err := v.containerSpec(protocol.Invocation{}, engine.Image{ID: "sha256:1"}, []engine.Mount{plug}, false, work)
+		spec, err := v.containerSpec(protocol.Invocation{}, engine.Image{ID: "sha256:1"}, []engine.Mount{plug}, false, nil, work)
 		require.NoError(t, err)
 		for i := range spec.Mounts {
 			assert.Equal(t, spec.Mounts[i].Source != plug.Source, spec.Mounts[i].Found.Path != "", "%s: what %s leads to is pinned", name, spec.Mounts[i].Source)

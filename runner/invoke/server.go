@@ -90,6 +90,7 @@ type server struct {
 	action  protocol.Invocation
 	mounts  []engine.Mount
 	offline bool
+	former  bool // as of Target
 	warned  sync.Once
 
 	mu      sync.Mutex
@@ -120,10 +121,14 @@ func (v *Invoker) Serve(t *Target, init protocol.InitOutput, mounts []engine.Mou
 	if v.servers.byKey == nil {
 		v.servers.byKey = map[string]*server{}
 	}
-	s := v.servers.byKey[string(key)]
+	within := string(key)
+	if t.Former {
+		within += " former" // its processes may be started where others may not
+	}
+	s := v.servers.byKey[within]
 	if s == nil {
-		s = &server{invoker: v, key: string(key), image: t.Image, action: action, mounts: mounts, offline: offline}
-		v.servers.byKey[string(key)] = s
+		s = &server{invoker: v, key: string(key), image: t.Image, action: action, mounts: mounts, offline: offline, former: t.Former}
+		v.servers.byKey[within] = s
 	}
 	if at, known := slices.BinarySearch(s.names, t.Type); !known {
 		s.names = slices.Insert(s.names, at, t.Type)
@@ -313,7 +318,7 @@ func (s *server) process(ctx context.Context, image engine.Image, what, path, na
 // start runs the container of the process. path begins that of its work directory.
 func (p *process) start(ctx context.Context, s *server, image engine.Image, path string) error {
 	v := p.home
-	spec, err := v.containerSpec(s.action, image, s.mounts, s.offline, path)
+	spec, err := v.containerSpec(s.action, image, s.mounts, s.offline, v.unfollowed(s.former), path)
 	if err != nil {
 		p.idleTimer.Stop()
 		p.gone()

@@ -17,8 +17,9 @@ import (
 
 // Mount turns the requests of a resource's type into mounts. without says which
 // optional ones it goes without, and problems what it cannot go without. A plug
-// may not lead into the directory kept, which is Deployster's own; "" is none.
-func Mount(m *manifest.Manifest, res *manifest.Resource, requests map[string]protocol.PlugRequest, kept string) (mounts []engine.Mount, without []string, problems []manifest.Problem) {
+// may not lead into the directory kept, which is Deployster's own, nor through a link in what is written; kept is "" if
+// plugs are no paths of this machine.
+func Mount(m *manifest.Manifest, res *manifest.Resource, requests map[string]protocol.PlugRequest, kept string, written []string) (mounts []engine.Mount, without []string, problems []manifest.Problem) {
 	for _, name := range slices.Sorted(maps.Keys(requests)) {
 		want := requests[name]
 		refuse := func(format string, args ...any) {
@@ -41,7 +42,7 @@ func Mount(m *manifest.Manifest, res *manifest.Resource, requests map[string]pro
 		case want.Writable && plug.ReadOnly:
 			refuse("it wants to write, and the plug at %s is read_only", plug.Position)
 		default:
-			if why := stray(m, plug, kept); why != "" {
+			if why := stray(plug, kept, written); why != "" {
 				refuse("%s", why)
 				continue
 			}
@@ -53,11 +54,11 @@ func Mount(m *manifest.Manifest, res *manifest.Resource, requests map[string]pro
 
 // stray returns why a plug may not be mounted for where its path leads, or "". A path that
 // cannot be found cannot be mounted either, and is reported then.
-func stray(m *manifest.Manifest, plug *manifest.Plug, kept string) string {
+func stray(plug *manifest.Plug, kept string, written []string) string {
 	if kept == "" {
 		return ""
 	}
-	_, err := engine.Finder{Hidden: kept, Written: Written(m)}.Find(plug.Path)
+	_, err := engine.Finder{Hidden: kept, Written: written}.Find(plug.Path)
 	var link *engine.LinkError
 	switch {
 	case errors.Is(err, engine.ErrHidden):
@@ -68,50 +69,55 @@ func stray(m *manifest.Manifest, plug *manifest.Plug, kept string) string {
 	return ""
 }
 
-// Written returns the paths of the plugs to which types may write.
-func Written(m *manifest.Manifest) []string {
-	var all []string
-	for _, p := range m.Plugs {
-		if !p.ReadOnly {
-			all = append(all, p.Path)
-		}
-	}
-	return all
-}
-
 // Given is what a resource is given.
 type Given struct {
 	Resource *manifest.Resource
 	Mounts   []engine.Mount
 }
 
-// Nested returns a problem for each resource that is given a path below one that another type
-// may write to. That type could put something else in its place while an engine that does not
-// Pin mounts it. Types that may write to / may do anything anyway.
-func Nested(all []Given) []manifest.Problem {
-	type writer struct{ typ, path string }
-	var writers []writer
+// Writers are the types that may write to paths of this machine.
+type Writers []writer
+
+type writer struct{ typ, path string }
+
+// WritersOf returns the types that may write to what they are given. Those that may write to / may do anything anyway.
+func WritersOf(all []Given) (writers Writers) {
+	known := map[writer]bool{}
 	for _, g := range all {
 		for _, m := range g.Mounts {
-			if w := (writer{g.Resource.Type, filepath.Clean(m.Source)}); !m.ReadOnly && w.path != "/" && !slices.Contains(writers, w) {
+			if w := (writer{g.Resource.Type, filepath.Clean(m.Source)}); !m.ReadOnly && w.path != "/" && !known[w] {
+				known[w] = true
 				writers = append(writers, w)
 			}
 		}
 	}
-	var problems []manifest.Problem
-	for _, g := range all {
-		for _, m := range g.Mounts {
-			at := slices.IndexFunc(writers, func(w writer) bool {
-				return w.typ != g.Resource.Type && strings.HasPrefix(filepath.Clean(m.Source), w.path+"/")
-			})
-			if at < 0 {
-				continue
-			}
-			problems = append(problems, manifest.Problem{
-				Position: g.Resource.Position, Path: "resources." + g.Resource.Name,
-				Message: fmt.Sprintf("%s is given the plug %s, which %s could replace by something else: it may write to %s; give one of them a path elsewhere, or use --engine oci", g.Resource.Type, m.Source, writers[at].typ, writers[at].path),
-			})
+	return writers
+}
+
+// Paths are those to which they may write.
+func (w Writers) Paths() (paths []string) {
+	for _, one := range w {
+		if !slices.Contains(paths, one.path) {
+			paths = append(paths, one.path)
 		}
+	}
+	return paths
+}
+
+// Nested returns a problem for each path that a resource is given below one that another type may write to. That type
+// could put something else in its place while an engine that does not Pin mounts it.
+func (w Writers) Nested(g Given) (problems []manifest.Problem) {
+	for _, m := range g.Mounts {
+		at := slices.IndexFunc(w, func(w writer) bool {
+			return w.typ != g.Resource.Type && strings.HasPrefix(filepath.Clean(m.Source), w.path+"/")
+		})
+		if at < 0 {
+			continue
+		}
+		problems = append(problems, manifest.Problem{
+			Position: g.Resource.Position, Path: "resources." + g.Resource.Name,
+			Message: fmt.Sprintf("%s is given the plug %s, which %s could replace by something else: it may write to %s; give one of them a path elsewhere, or use --engine oci", g.Resource.Type, m.Source, w[at].typ, w[at].path),
+		})
 	}
 	return problems
 }
