@@ -119,3 +119,24 @@ func TestADefinitionBindsWhatItBrings(t *testing.T) {
 	w.toWork()
 	w.wantBounds(mine, nil, "a definition")
 }
+
+// What a definition of such a one leaves as it was is not bound: neither what was released or accepted before, nor
+// what is done of it again.
+func TestADefinitionBindsNothingElse(t *testing.T) {
+	d := production(deployed)
+	w := newTale(t, d, map[string][]string{"all": {"h"}})
+	mine, theirs := files("mine"), files("theirs")
+	w.do(Define{Definition: d, Files: mine, ID: w.id()})
+	w.do(Release{Revision: "1", ID: w.id(), Carries: theirs})
+	w.do(ReceiveArtifact{Revision: "1", Kind: "x86", Ref: "x"})
+	changed := *d
+	changed.Stages = append([]definition.Stage{}, d.Stages...)
+	changed.Stages[2].StopOnFailure = new(bool)
+	w.do(Define{Definition: &changed, Bound: true, Carries: mine, ID: w.id()})
+	w.toWork()
+	assert.Nil(t, w.bounds(), "a release is bound by a definition that brings it nothing")
+	w.idle()
+	w.do(Rerun{Stage: "announce", Revision: "1", ID: w.id()})
+	w.toWork()
+	assert.Nil(t, w.bounds(), "what is done again is bound by a definition that brings it nothing")
+}

@@ -7,5 +7,5 @@ import (
 )
 
 func TestTheFormOfSnapshotsOfPipelinesHasAVersion(t *testing.T) {
-	formtest.Want(t, NeededVersion, "d2235900b3fc5f32", State{})
+	formtest.Want(t, NeededVersion, "4b1126de4598aa29", State{})
 }

@@ -12,7 +12,7 @@ import (
 
 // NeededVersion is that of what Needed leaves out. It is raised when the state comes to depend on
 // events that a former build leaves out.
-const NeededVersion = 1
+const NeededVersion = 2
 
 // Needed returns what is still needed of an event that was applied, and whether anything
 // is: a state to which only that of all events is applied, in order, is the same as this

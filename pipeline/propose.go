@@ -363,20 +363,20 @@ func (s *State) take(p record.Payload) {
 	for _, d := range s.deployments {
 		maps.DeleteFunc(d.Adopted, func(unit string, _ bool) bool { return !slices.Contains(present, unit) })
 		if slices.Contains(p.Adopt, d.Revision) {
-			s.adopt(d, p.Carries)
-			d.Own = p.Carries
+			s.adopt(d, p.Carries, p.Bound)
 		} else {
-			d.Bring(s.manifests, p)
-		}
-		if p.Bound {
-			d.Bound, d.Own, d.Widened = true, s.own, true
+			d.Bring(s.manifests, p, s.own)
 		}
 	}
 }
 
-// adopt makes a revision one that was released with the present definition.
-func (s *State) adopt(d *deployment.Deployment, carries record.Files) {
-	d.Manifests, d.Carries, d.Brought, d.Adopted = nil, carries, nil, map[string]bool{}
+// adopt makes a revision one that was released with the present definition, and with files of who may bring no more
+// if it is bound. Otherwise only its name and its artifacts may still be of such a one.
+func (s *State) adopt(d *deployment.Deployment, carries record.Files, bound bool) {
+	d.Manifests, d.Carries, d.Brought, d.BroughtBound, d.Adopted = nil, carries, nil, nil, map[string]bool{}
+	if d.Own = carries; bound {
+		d.Bound, d.Own = true, s.own
+	}
 	if carries != nil {
 		d.Manifests = s.manifests
 	}

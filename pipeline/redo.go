@@ -38,20 +38,16 @@ type Rerun struct {
 // revision again, as it was done.
 func (s *State) doAgain(d *deployment.Deployment, r *record.RedoInfo) {
 	s.revisions[d.Order-1].Redo = r
-	i := s.indexOf(r.Of)
+	i, bound := s.indexOf(r.Of), d.Bound
 	d.Again(r, s.visits[r.Target].ending, i+1, i >= 0 && s.revisions[i].Rollback != nil)
 	if i >= 0 {
 		carries := d.Carries
 		s.inherit(d, i)
 		if r.First { // it is as if the revision had been released with the stage
-			s.adopt(d, carries)
-			d.Own = s.own
+			s.adopt(d, carries, bound)
 		}
 	}
-	d.Bring(s.manifests, s.taken) // what came when it had ended
-	if s.taken.Bound {
-		d.Bound, d.Widened = true, true
-	}
+	d.Bring(s.manifests, s.taken, s.own) // what came when it had ended
 }
 
 // inherit has a deployment do its steps as another one of its revision did.

@@ -39,11 +39,12 @@ func (d *Deployment) files(manifest string) record.Files {
 // Bring gives a deployment the manifests of units that are new to it, and files for those
 // for which it has none. Definitions of former versions gave all deployments all of their
 // manifests. One that carries nothing, which a former version released, gets nothing.
-func (d *Deployment) Bring(present map[string]string, p record.Payload) {
+// own is what the definition names itself, which counts if who may bring no more made the one that brings them.
+func (d *Deployment) Bring(present map[string]string, p record.Payload, own record.Files) {
 	if d.Carries == nil {
 		return
 	}
-	manifests, brought := maps.Clone(d.Manifests), maps.Clone(d.Brought) // a preview shares them
+	manifests, brought, bound := maps.Clone(d.Manifests), maps.Clone(d.Brought), maps.Clone(d.BroughtBound) // a preview shares them
 	if manifests == nil {
 		manifests = map[string]string{}
 	}
@@ -56,9 +57,15 @@ func (d *Deployment) Bring(present map[string]string, p record.Payload) {
 				brought = map[string]record.Files{}
 			}
 			brought[manifest] = p.Carries
+			if p.Bound {
+				if bound == nil {
+					bound = map[string]record.Files{}
+				}
+				bound[manifest] = own
+			}
 		}
 	}
-	d.Manifests, d.Brought = manifests, brought
+	d.Manifests, d.Brought, d.BroughtBound = manifests, brought, bound
 }
 
 // Bounds are what a revision may bring that was released by who may not bring everything.
@@ -70,15 +77,19 @@ type Bounds struct {
 
 // Bounds are those of what the deployment applies; nil is that it may apply what it carries.
 func (d *Deployment) Bounds(l *Layout, manifest string) *Bounds {
-	taken := slices.ContainsFunc(d.Takes, func(in upstream.Input) bool { return in.Bound })
-	if !d.Bound && !d.Filled && !taken {
+	filled := d.Filled || slices.ContainsFunc(d.Takes, func(in upstream.Input) bool { return in.Bound })
+	_, carried := d.Carries[manifest]
+	by, bound := d.BroughtBound[manifest]
+	b := &Bounds{Allow: l.Allow, Own: d.files(manifest), Revision: d.Bound}
+	switch {
+	case carried && d.Bound:
+		b.Own = d.Own
+	case !carried && bound:
+		b.Own = by
+	case !d.Bound && !filled:
 		return nil
 	}
-	own, files := d.Own, d.files(manifest)
-	if _, carried := d.Carries[manifest]; !d.Bound || !carried && !d.Widened {
-		own = files
-	}
-	return &Bounds{Allow: l.Allow, Own: own, Revision: d.Bound}
+	return b
 }
 
 // ManifestsOf are the manifests of a definition by their units.

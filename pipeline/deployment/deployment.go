@@ -32,15 +32,18 @@ type Deployment struct {
 	Ended    record.Mark // what ended it
 	End      *End        // how it is to end once its closing stages have; nil is not decided
 	Marks    map[deploylog.Target]*record.Marks
-	Refs     map[string]string         // of artifacts, by kind
-	Fix      bool                      // released as one
-	Takes    []upstream.Input          // revisions of other pipelines
-	Carries  record.Files              // nil of one that a former version released
-	Brought  map[string]record.Files   // by later definitions, for manifests that it does not carry
+	Refs     map[string]string       // of artifacts, by kind
+	Fix      bool                    // released as one
+	Takes    []upstream.Input        // revisions of other pipelines
+	Carries  record.Files            // nil of one that a former version released
+	Brought  map[string]record.Files // by later definitions, for manifests that it does not carry
+
+	// What definitions named themselves, for those of Brought that one brought by who may bring no more.
+	BroughtBound map[string]record.Files
+
 	Bound    bool                      // it may bring no more than what its pipeline names itself and allows
 	Own      record.Files              // what that names itself; nil is not known
 	Filled   bool                      // an artifact of it was recorded by who may bring no more
-	Widened  bool                      // a definition by such a one brought it something
 	Tries    map[EntryKey]Tries        // Failed ones of the present attempt
 	Reopened map[deploylog.Target]bool // Hosts that failed before it, and of which nothing is recorded in it
 

@@ -90,11 +90,11 @@ func (d *Deployment) Again(info *record.RedoInfo, ending Ending, order int, roll
 // the first of which is original and of that order.
 func (d *Deployment) Inherit(in Inputs, original string, order int) {
 	d.Age, d.Original = order, original
-	d.Manifests, d.Brought, d.Adopted = in.Manifests, in.Brought, maps.Clone(in.Adopted)
+	d.Manifests, d.Brought, d.BroughtBound, d.Adopted = in.Manifests, in.Brought, in.BroughtBound, maps.Clone(in.Adopted)
 	for kind, ref := range in.Refs {
 		d.Refs[kind] = ref
 	}
-	d.Bound, d.Own, d.Filled, d.Widened = d.Bound || in.Bound, in.Own, in.Filled, in.Widened
+	d.Bound, d.Own, d.Filled = d.Bound || in.Bound, in.Own, in.Filled
 }
 
 // Only is the stage in which a deployment is that does not go through the pipeline.
