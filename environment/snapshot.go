@@ -147,7 +147,7 @@ func Restore(name string, data json.RawMessage) (*State, error) {
 		if r.Revision.Definition == nil || r.Revision.Number != i+1 || r.Task < 1 || r.Task > len(kept.Revisions) || r.Owner < 0 || r.Owner > len(kept.Revisions) {
 			return nil, fmt.Errorf("snapshot of environment %s: revision %d is none", name, i+1)
 		}
-		s.revisions = append(s.revisions, &revision{r.Revision, r.Task, r.Owner, r.Replaced, r.Reverted, r.Undeployed})
+		s.revisions = append(s.revisions, &revision{Revision: r.Revision, task: r.Task, owner: r.Owner, replaced: r.Replaced, reverted: r.Reverted, undeployed: r.Undeployed})
 	}
 	for _, d := range kept.Deployments {
 		d.Deployment.Configuration.MinHealthyPercent, d.Deployment.Configuration.MaxOver = d.MinHealthyPercent, d.MaxOver

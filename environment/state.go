@@ -3,6 +3,8 @@ package environment
 import (
 	"fmt"
 	"iter"
+	"reflect"
+	"slices"
 	"time"
 
 	"github.com/deployster-go/deployster/deploylog"
@@ -12,6 +14,7 @@ import (
 	"github.com/deployster-go/deployster/environment/record"
 	"github.com/deployster-go/deployster/environment/report"
 	"github.com/deployster-go/deployster/environment/tasks"
+	"github.com/deployster-go/deployster/internal/allow"
 	"github.com/deployster-go/deployster/internal/heap"
 	"github.com/deployster-go/deployster/internal/refusal"
 	"github.com/deployster-go/deployster/internal/unwatched"
@@ -201,12 +204,12 @@ func (s *State) Task(revision int, host string) tasks.Task {
 	return t
 }
 
-// bounds are what a revision may bring; nil is everything that it carries. Tasks that come with another revision have
-// those of the active one if it shares their task: its hosts may be others.
+// bounds are what a revision may bring; nil is everything that it carries. A task that the active revision has, too, is
+// bound as that is: its hosts may be others, and who made it answers for what it has of earlier ones.
 func (s *State) bounds(revision int) *tasks.Bounds {
 	r := s.revisions[revision-1]
 	if s.active != nil && s.active.Revision <= len(s.revisions) {
-		if active := s.revisions[s.active.Revision-1]; active.task == r.task && active.Bound {
+		if active := s.revisions[s.active.Revision-1]; active.task == r.task {
 			r = active
 		}
 	}
@@ -220,8 +223,22 @@ func (s *State) bounds(revision int) *tasks.Bounds {
 	}
 	if s.owner > 0 {
 		b.Allow = s.revisions[s.owner-1].Definition.Allow
+		b.Former = s.allowedSince(r.owner)
 	}
 	return b
+}
+
+// allowedSince are the different rules of revisions by who may define the environment, from one of them on, without
+// those of the present one.
+func (s *State) allowedSince(first int) (all []*allow.Rules) {
+	present := s.revisions[s.owner-1].Definition.Allow
+	for _, r := range s.revisions[min(max(first, s.firstRevision, 1), s.owner)-1 : s.owner-1] {
+		same := func(other *allow.Rules) bool { return reflect.DeepEqual(other, r.Definition.Allow) }
+		if !r.Bound && !same(present) && !slices.ContainsFunc(all, same) {
+			all = append(all, r.Definition.Allow)
+		}
+	}
+	return all
 }
 
 // Owner is the newest revision by who may define the environment; ok is false if there is none.

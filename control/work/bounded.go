@@ -2,6 +2,7 @@ package work
 
 import (
 	"slices"
+	"strings"
 
 	envdefinition "github.com/deployster-go/deployster/environment/definition"
 	"github.com/deployster-go/deployster/environment/tasks"
@@ -37,7 +38,7 @@ func (b Bounded) Release(d *definition.Definition, own record.Files, r pipeline.
 			Target: record.Target(d.Name), Revision: r.Revision, Takes: r.Takes, Stage: stage, Manifest: name, Group: group, Host: host, Files: r.Carries,
 			Bounds: &deployment.Bounds{Allow: d.Allow, Own: own, Revision: true},
 		}
-		found = append(found, b.look(b.Inputs.stepBounds(b.Texts, at, nil, b.Hosts), name, r.Carries, LoadOptions{Builtin: stepVariables(at, nil, b.Hosts)})...)
+		found = append(found, b.look(name, r.Carries, LoadOptions{Builtin: stepVariables(at, nil, b.Hosts)}, func(n ownLoader) *bounds { return n.stepBounds(at, nil) })...)
 	}
 	for i := range d.Stages {
 		s := &d.Stages[i]
@@ -67,16 +68,13 @@ func (b Bounded) Update(d, own *envdefinition.Definition, hosts []string) (found
 	if b.Hosts == nil {
 		return nil
 	}
-	bounds := &tasks.Bounds{
+	limits := &tasks.Bounds{
 		Allow: own.Allow, Own: own.Task, OwnVerify: own.Deployment.VerifyFiles, OwnQuery: own.InstanceGroup.Query, Query: d.InstanceGroup.Query,
 	}
 	for _, host := range hosts[:min(len(hosts), mostLooked)] {
-		t := tasks.Task{Environment: d.Name, Host: host, Revision: 1, Spec: d.Task, Bounds: bounds}
-		may, err := b.Inputs.taskBounds(b.Texts, t, nil, b.Hosts, b.Promoted)
-		if err != nil {
-			continue // which its hosts say
-		}
-		found = append(found, b.look(may, d.Task.Manifest, TaskFiles(d.Task), LoadOptions{Builtin: TaskVariables(t, b.Hosts), Last: d.Task.Vars})...)
+		t := tasks.Task{Environment: d.Name, Host: host, Revision: 1, Spec: d.Task, Bounds: limits}
+		o := LoadOptions{Builtin: TaskVariables(t, b.Hosts), Last: d.Task.Vars}
+		found = append(found, b.look(d.Task.Manifest, TaskFiles(d.Task), o, func(n ownLoader) *bounds { return n.taskBounds(t, nil, b.Promoted) })...)
 	}
 	return distinct(found)
 }
@@ -86,25 +84,61 @@ func (b Bounded) UpdateHosts(d, own *envdefinition.Definition, selected []string
 	if b.Hosts == nil {
 		return nil
 	}
-	bounds := &bounds{allow: own.Allow}
 	for _, host := range selected {
-		t := tasks.Task{Host: host, Bounds: &tasks.Bounds{OwnQuery: own.InstanceGroup.Query, Query: d.InstanceGroup.Query}}
-		if bounds.checkHost(t, b.Hosts) != nil {
+		t := tasks.Task{Host: host, Bounds: &tasks.Bounds{Allow: own.Allow, OwnQuery: own.InstanceGroup.Query, Query: d.InstanceGroup.Query}}
+		if checkHost(t, b.Hosts) != nil {
 			found = append(found, allow.Excess{What: "instance_group.query", Asked: "host " + host, Allowed: allowedHosts(own.InstanceGroup.Query, own.Allow)})
 		}
 	}
 	return found
 }
 
-// look is what a manifest brings that it may not. What cannot be evaluated yet is looked at when it is applied.
-func (b Bounded) look(may *bounds, name string, files map[string]string, o LoadOptions) []allow.Excess {
+// look is what a manifest brings that it may not. What cannot be evaluated yet is looked at when it is applied, and so
+// is what depends on a secret: nothing that is found tells anything of one, for texts that are made up stand for them.
+// It is evaluated once more with other texts, and what is not found again depends on them.
+func (b Bounded) look(name string, files map[string]string, o LoadOptions, may func(ownLoader) *bounds) []allow.Excess {
+	found, made := b.supposing(name, files, o, may)
+	if len(found) == 0 || len(made) == 0 {
+		return found
+	}
+	again, madeAgain := b.supposing(name, files, o, may)
+	found, again = hidden(found, made), hidden(again, madeAgain)
+	return slices.DeleteFunc(found, func(e allow.Excess) bool { return !slices.Contains(again, e) })
+}
+
+// hidden is what was found, without texts that were made up in what is allowed.
+func hidden(found []allow.Excess, made map[string]string) []allow.Excess {
+	out := slices.Clone(found)
+	for i := range out {
+		for _, text := range made {
+			out[i].Allowed = strings.ReplaceAll(out[i].Allowed, text, "***")
+		}
+	}
+	return out
+}
+
+// supposing is what a manifest brings that it may not with texts that are made up for secrets, by the names of these.
+func (b Bounded) supposing(name string, files map[string]string, o LoadOptions, may func(ownLoader) *bounds) (found []allow.Excess, made map[string]string) {
+	made = map[string]string{}
+	values := func(files map[string]string) ([]present, error) {
+		return b.Inputs.supposed(b.Texts, files, func(name string) string {
+			if made[name] == "" {
+				made[name] = newNeutral()
+			}
+			return made[name]
+		})
+	}
+	limits := may(ownLoader{b.Inputs, b.Texts, b.Hosts, newNeutral(), values})
+	if limits == nil {
+		return nil, nil
+	}
 	text, err := b.Texts.Load(files[name])
 	if err != nil {
-		return nil
+		return nil, nil
 	}
-	all, err := b.Inputs.present(b.Texts, files)
-	if err != nil || different(all) != nil { // who sends a secret has to know its hash: else its value would be told
-		return nil
+	all, err := values(files)
+	if err != nil {
+		return nil, nil
 	}
 	o.Assigned, o.Included, o.Partly, o.Usage = assignments(all), b.Texts.Files(files), true, &usage.Variables{}
 	if o.Assigned == nil {
@@ -112,9 +146,9 @@ func (b Bounded) look(may *bounds, name string, files map[string]string, o LoadO
 	}
 	in, err := b.Inputs.Load([]manifest.Source{{Name: name, Data: text}}, o)
 	if err != nil {
-		return nil
+		return nil, nil
 	}
-	return may.exceeds(in)
+	return limits.exceeds(in), made
 }
 
 func distinct(all []allow.Excess) (out []allow.Excess) {

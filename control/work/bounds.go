@@ -1,6 +1,8 @@
 package work
 
 import (
+	"crypto/rand"
+	"encoding/json"
 	"fmt"
 	"maps"
 	"path/filepath"
@@ -8,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/deployster-go/deployster/control/revision"
+	"github.com/deployster-go/deployster/environment/definition"
 	"github.com/deployster-go/deployster/environment/tasks"
 	"github.com/deployster-go/deployster/internal/allow"
 	"github.com/deployster-go/deployster/manifest"
@@ -20,14 +23,18 @@ import (
 // itself, and what it allows beyond that.
 type bounds struct {
 	allow   *allow.Rules
-	own     *Input // what the definition comes to, whatever the revision says; nil is nothing
-	unknown string // why that is not known
+	former  []*allow.Rules // that definitions allowed since the revision was made: what was made within them can be observed and removed
+	own     *Input         // what the definition comes to, whatever the revision says; nil is nothing
+	unknown string         // why that is not known
+	neutral string         // text in own for what a revision says
+	removes bool
 }
 
 // BoundsError is that a revision would bring what it may not.
 type BoundsError struct {
 	Excess  []allow.Excess
 	unknown string
+	removes bool
 }
 
 // Error implements error.
@@ -40,27 +47,31 @@ func (e *BoundsError) Error() string {
 	if e.unknown != "" {
 		text += " (what the definition names itself is not known: " + e.unknown + ")"
 	}
+	if e.removes {
+		return text + "; allow it in the definition until it is removed, or remove it by hand"
+	}
 	return text + "; allow it in the definition, or have the revision made by an operator of everything"
 }
 
-// neutral is a text in the place of what a revision says.
-const neutral = "x"
+// newNeutral returns a text that stands for what a revision says, each time another one: no revision can say the same.
+// It may be a part of a tag, of a repository and of a path.
+func newNeutral() string { return "x" + strings.ToLower(rand.Text()) }
 
-// neutralized is a value with other texts in the same places.
-func neutralized(value any) any {
+// neutralized is a value with a text in the place of each of its texts.
+func neutralized(value any, neutral string) any {
 	switch v := value.(type) {
 	case string:
 		return neutral
 	case map[string]any:
 		out := map[string]any{}
 		for key, item := range v {
-			out[key] = neutralized(item)
+			out[key] = neutralized(item, neutral)
 		}
 		return out
 	case []any:
 		out := make([]any, len(v))
 		for i, item := range v {
-			out[i] = neutralized(item)
+			out[i] = neutralized(item, neutral)
 		}
 		return out
 	default:
@@ -68,81 +79,101 @@ func neutralized(value any) any {
 	}
 }
 
+// ownLoader loads what definitions name themselves.
+type ownLoader struct {
+	Inputs
+	Texts
+	among   *Hosts
+	neutral string                                           // as of newNeutral
+	values  func(files map[string]string) ([]present, error) // of the variables
+}
+
+// ownLoader loads what definitions name themselves, with the present values of their secrets.
+func (i Inputs) ownLoader(t Texts, among *Hosts, neutral string) ownLoader {
+	return ownLoader{i, t, among, neutral, func(files map[string]string) ([]present, error) { return i.present(t, files) }}
+}
+
 // stepBounds are those of what a step applies; nil is that it may be everything. artifacts are those that were
 // received.
-func (i Inputs) stepBounds(t Texts, s step.Step, artifacts map[string]string, among *Hosts) *bounds {
+func (n ownLoader) stepBounds(s step.Step, artifacts map[string]string) *bounds {
 	if s.Bounds == nil {
 		return nil
 	}
-	b := &bounds{allow: s.Bounds.Allow}
+	b := &bounds{allow: s.Bounds.Allow, neutral: n.neutral}
 	files := s.Bounds.Own
 	if files[s.Manifest] == "" {
 		b.unknown = fmt.Sprintf("nobody who may define it has applied or released it with %s yet", s.Manifest)
 		return b
 	}
 	if s.Bounds.Revision {
-		s.Revision = neutral
+		s.Revision = n.neutral
 	}
 	refs := map[string]string{}
 	for kind := range artifacts {
-		refs[kind] = neutral
+		refs[kind] = n.neutral
 	}
 	takes := make([]upstream.Input, len(s.Takes))
-	for n, in := range s.Takes {
-		takes[n] = in
-		takes[n].Revision, takes[n].Artifacts = neutral, map[string]string{}
+	for at, in := range s.Takes {
+		takes[at] = in
+		takes[at].Revision, takes[at].Artifacts = n.neutral, map[string]string{}
 		for kind := range in.Artifacts {
-			takes[n].Artifacts[kind] = neutral
+			takes[at].Artifacts[kind] = n.neutral
 		}
 	}
 	if s.Takes = takes; s.Outcome != nil {
 		o := *s.Outcome
-		o.Cause = neutral
+		o.Cause = n.neutral
 		s.Outcome = &o
 	}
-	b.load(i, t, s.Manifest, files, LoadOptions{Builtin: stepVariables(s, refs, among)})
+	b.load(n, s.Manifest, files, LoadOptions{Builtin: stepVariables(s, refs, n.among)})
 	return b
 }
 
-// taskBounds are those of what a task applies; nil is that it may be everything. own are variables that nobody else
-// can set; nil are those of a task.
-func (i Inputs) taskBounds(t Texts, of tasks.Task, own map[string]any, among *Hosts, promoted []string) (*bounds, error) {
-	if of.Bounds == nil {
-		return nil, nil
+// taskBounds are those of a task, whatever is done with it; nil is that it may be everything. own are variables that
+// nobody else can set; nil are those of a task.
+func (n ownLoader) taskBounds(of tasks.Task, own map[string]any, promoted []string) *bounds {
+	if of.Bounds == nil || isOwn(of, own != nil) {
+		return nil
 	}
-	b := &bounds{allow: of.Bounds.Allow}
+	b := &bounds{allow: of.Bounds.Allow, neutral: n.neutral}
 	spec, name := of.Bounds.Own, of.Spec.Manifest
-	if err := b.checkHost(of, among); err != nil {
-		return nil, err
-	}
 	files := TaskFiles(spec)
 	if own != nil { // of what verifies a step
 		files = of.Bounds.OwnVerify
 	}
 	if files[name] == "" {
 		b.unknown = "the revision of whoever may define it has no " + name
-		return b, nil
+		return b
 	}
 	last := map[string]any{}
 	for _, name := range promoted { // the definition need not have them
 		if value, given := of.Spec.Vars[name]; given {
-			last[name] = neutralized(value)
+			last[name] = neutralized(value, n.neutral)
 		}
 	}
 	maps.Copy(last, spec.Vars)
 	if of.Spec = spec; own == nil {
-		own = TaskVariables(of, among)
+		own = TaskVariables(of, n.among)
 	}
-	b.load(i, t, name, files, LoadOptions{Builtin: own, Last: last})
-	return b, nil
+	b.load(n, name, files, LoadOptions{Builtin: own, Last: last})
+	return b
+}
+
+// isOwn reports whether a task, or what verifies a step of it, is in everything what the definition names itself.
+func isOwn(of tasks.Task, verifies bool) bool {
+	a, b := of.Bounds.Own, of.Spec
+	if verifies {
+		a, b = definition.TaskSpec{Includes: of.Bounds.OwnVerify, Vars: a.Vars}, definition.TaskSpec{Includes: b.Includes, Vars: b.Vars}
+	}
+	return definition.SameTask(&definition.Definition{Task: a}, &definition.Definition{Task: b})
 }
 
 // checkHost refuses a task on a host that its revision may not have.
-func (b *bounds) checkHost(of tasks.Task, among *Hosts) error {
-	if of.Host == "" || of.Bounds.Query == of.Bounds.OwnQuery {
+func checkHost(of tasks.Task, among *Hosts) error {
+	if of.Bounds == nil || of.Host == "" || of.Bounds.Query == of.Bounds.OwnQuery {
 		return nil
 	}
-	for _, query := range []string{of.Bounds.OwnQuery, hostsOfRules(b.allow)} {
+	for _, query := range []string{of.Bounds.OwnQuery, hostsOfRules(of.Bounds.Allow)} {
 		if query == "" {
 			continue
 		}
@@ -154,7 +185,7 @@ func (b *bounds) checkHost(of tasks.Task, among *Hosts) error {
 			return nil
 		}
 	}
-	return &BoundsError{Excess: []allow.Excess{{What: "instance_group.query", Asked: "host " + of.Host, Allowed: allowedHosts(of.Bounds.OwnQuery, b.allow)}}}
+	return &BoundsError{Excess: []allow.Excess{{What: "instance_group.query", Asked: "host " + of.Host, Allowed: allowedHosts(of.Bounds.OwnQuery, of.Bounds.Allow)}}}
 }
 
 func hostsOfRules(r *allow.Rules) string {
@@ -169,11 +200,11 @@ func allowedHosts(own string, r *allow.Rules) string {
 }
 
 // load evaluates what the definition names itself.
-func (b *bounds) load(i Inputs, t Texts, name string, files map[string]string, o LoadOptions) {
-	text, err := t.Load(files[name])
+func (b *bounds) load(n ownLoader, name string, files map[string]string, o LoadOptions) {
+	text, err := n.Texts.Load(files[name])
 	if err == nil {
 		var all []present
-		all, err = i.present(t, files)
+		all, err = n.values(files)
 		if o.Assigned = assignments(all); o.Assigned == nil {
 			o.Assigned = assignments([]present{})
 		}
@@ -182,18 +213,40 @@ func (b *bounds) load(i Inputs, t Texts, name string, files map[string]string, o
 		b.unknown = err.Error()
 		return
 	}
-	o.Included, o.Partly, o.Usage = t.Files(files), true, &usage.Variables{}
-	if b.own, err = i.Load([]manifest.Source{{Name: name, Data: text}}, o); err != nil {
+	o.Included, o.Partly, o.Usage = n.Files(files), true, &usage.Variables{}
+	if b.own, err = n.Inputs.Load([]manifest.Source{{Name: name, Data: text}}, o); err != nil {
 		b.own, b.unknown = nil, err.Error()
 	}
 }
 
 // check refuses an input that brings what it may not.
 func (b *bounds) check(in *Input) error {
-	if found := b.exceeds(in); len(found) > 0 {
-		return &BoundsError{Excess: found, unknown: b.unknown}
+	return b.refusal(func(b *bounds) []allow.Excess { return b.exceeds(in) })
+}
+
+// refusal refuses what exceeds the bounds, and also those that there were before, if these count. What was made
+// within one of them was accepted as a whole.
+func (b *bounds) refusal(exceeds func(*bounds) []allow.Excess) error {
+	found := exceeds(b)
+	if len(found) == 0 {
+		return nil
 	}
-	return nil
+	for _, rules := range b.former {
+		was := *b
+		was.allow = rules
+		if len(exceeds(&was)) == 0 {
+			return nil
+		}
+	}
+	return b.masked(&BoundsError{Excess: found, unknown: b.unknown, removes: b.removes})
+}
+
+// masked is an error without secrets of the definition.
+func (b *bounds) masked(err error) error {
+	if b.own == nil {
+		return err
+	}
+	return b.own.Masked(err)
 }
 
 // exceeds is what an input brings that it may not, as far as that is known before it is applied.
@@ -216,7 +269,7 @@ func (b *bounds) exceeds(in *Input) (found []allow.Excess) {
 				}
 			}
 		}
-		for _, e := range b.configured(r, config) {
+		for _, e := range b.configured(r, config, in.Workspace) {
 			note(e)
 		}
 	}
@@ -281,7 +334,7 @@ func (b *bounds) plugExcess(p *manifest.Plug, below func(path string) string) al
 	var all []string
 	if b.own != nil {
 		for _, own := range b.own.Whole.Plugs {
-			if own.Name == p.Name && own.Path != "" {
+			if own.Name == p.Name && own.Path != "" && b.isFixed(own.Path) {
 				all = append(all, "path "+below(own.Path)+readOnly(own.ReadOnly))
 			}
 		}
@@ -300,11 +353,53 @@ func readOnly(is bool) string {
 	return ""
 }
 
+// isFixed reports whether a text of the definition is the same whatever a revision says.
+func (b *bounds) isFixed(text string) bool {
+	return b.neutral == "" || !strings.Contains(text, b.neutral)
+}
+
+// written are the paths to which types may have written for other revisions within the same bounds, nil of an input
+// that may bring everything. A link in one of them may lead out of all bounds.
+func (in *Input) written() (paths []string) {
+	b := in.bounds
+	if b == nil {
+		return nil
+	}
+	add := func(path string, readOnly bool) {
+		if path = absolute(in.Workspace, path); !readOnly && !slices.Contains(paths, path) {
+			paths = append(paths, path)
+		}
+	}
+	if b.own != nil {
+		for _, p := range b.own.Whole.Plugs {
+			add(p.Path, p.ReadOnly)
+		}
+	}
+	for _, m := range b.ownMounts() {
+		add(m.path, m.readOnly)
+	}
+	for _, rules := range append([]*allow.Rules{b.allow}, b.former...) {
+		if rules != nil {
+			for _, name := range slices.Sorted(maps.Keys(rules.Plugs)) {
+				add(rules.Plugs[name].Path, rules.Plugs[name].ReadOnly)
+			}
+		}
+	}
+	return paths
+}
+
+func absolute(workspace, path string) string {
+	if !filepath.IsAbs(path) {
+		path = filepath.Join(workspace, path)
+	}
+	return filepath.Clean(path)
+}
+
 // mountsProperty is the property of types that ship with what a container sees of its host.
 const mountsProperty = "mounts"
 
 // configured is what the configuration of a resource names that it may not: an image, or paths of the host.
-func (b *bounds) configured(r *manifest.Resource, config map[string]any) (found []allow.Excess) {
+func (b *bounds) configured(r *manifest.Resource, config map[string]any, workspace string) (found []allow.Excess) {
 	if !ships(r.Type) {
 		return nil
 	}
@@ -315,88 +410,144 @@ func (b *bounds) configured(r *manifest.Resource, config map[string]any) (found 
 			}
 		}
 	}
-	for _, path := range mounted(config) {
-		if !b.mount(path) {
-			found = append(found, allow.Excess{What: "resource " + r.Name, Asked: "a mount of path " + path, Allowed: b.mounts()})
+	all, ok := mounted(config)
+	if !ok {
+		found = append(found, allow.Excess{What: "resource " + r.Name, Asked: "mounts of another form", Allowed: "a list of mounts"})
+	}
+	for _, m := range all {
+		if !b.mount(m, workspace) {
+			found = append(found, allow.Excess{What: "resource " + r.Name, Asked: "a mount of " + m.asked(), Allowed: b.mounts()})
 		}
 	}
 	return found
 }
 
-// mounted are the paths of the host that a configuration lets a container see.
-func mounted(config map[string]any) (paths []string) {
-	all, _ := config[mountsProperty].([]any)
-	for _, one := range all {
-		mount, _ := one.(map[string]any)
-		if path, _ := mount["path"].(string); path != "" {
-			paths = append(paths, filepath.Clean(path))
+// mount is a path of its host that a container sees.
+type mount struct {
+	path     string
+	readOnly bool
+}
+
+func (m mount) asked() string {
+	if m.readOnly {
+		return "path " + m.path
+	}
+	return "path " + m.path + ", writable"
+}
+
+// mounted are the paths of the host that a configuration lets a container see; ok is false if they cannot be read.
+func mounted(config map[string]any) (all []mount, ok bool) {
+	text, err := json.Marshal(config[mountsProperty])
+	if err != nil {
+		return nil, false
+	}
+	var written []struct {
+		Path     string `json:"path"`
+		ReadOnly any    `json:"read_only"` // its text before the configuration is fitted to its schema
+	}
+	if err := json.Unmarshal(text, &written); err != nil {
+		return nil, false
+	}
+	for _, m := range written {
+		if m.Path != "" {
+			all = append(all, mount{filepath.Clean(m.Path), m.ReadOnly == true || m.ReadOnly == "true"})
 		}
 	}
-	return paths
+	return all, true
 }
 
 // image reports whether a configuration may name an image; fixed is as of allow.Rules.
 func (b *bounds) image(ref string) (ok, fixed bool) {
-	if slices.ContainsFunc(b.ownImages(), func(own string) bool { return allow.SameImage(own, ref) }) {
+	own, _ := b.ownImages()
+	if slices.ContainsFunc(own, func(own string) bool { return allow.SameImage(own, ref) }) {
 		return true, false
 	}
 	return b.allow.Image(ref)
 }
 
+// images are those that are allowed. One whose tag depends on what a revision says stands for all tags.
 func (b *bounds) images() string {
-	all := b.ownImages()
+	own, late := b.ownImages()
+	var all []string
+	for _, ref := range own {
+		name, tag := ref, ""
+		if i := strings.LastIndexByte(ref, ':'); i >= 0 {
+			name, tag = ref[:i], strings.ReplaceAll(ref[i:], b.neutral, "*")
+		}
+		if b.isFixed(name) {
+			all = append(all, name+tag)
+		}
+	}
 	if b.allow != nil {
 		all = append(all, b.allow.Images...)
 	}
-	return listed(all)
+	if text := listed(all); !late {
+		return text
+	} else if text != "" {
+		return text + lateImage
+	}
+	return "nothing" + lateImage
 }
 
-// ownImages are those that configurations of the definition itself name.
-func (b *bounds) ownImages() (refs []string) {
-	b.eachOwn(func(r *manifest.Resource, resolved func(property string) any) {
+// lateImage is said where an image of the definition is not known in advance.
+const lateImage = " (an image of the definition depends on a state: it counts only if images of allow cover it)"
+
+// ownImages are those that configurations of the definition itself name. late is that one depends on a state, or on
+// something else that is known only where it is applied.
+func (b *bounds) ownImages() (refs []string, late bool) {
+	b.eachOwn(func(r *manifest.Resource, resolved func(property string) (any, error)) {
 		if property := imageProperty(r.Type); property != "" {
-			if ref, _ := resolved(property).(string); ref != "" {
+			value, err := resolved(property)
+			if ref, _ := value.(string); ref != "" {
 				refs = append(refs, ref)
 			}
+			late = late || err != nil
 		}
 	})
-	return refs
+	return refs, late
 }
 
 // ownMounts are the paths of the host that containers of the definition itself see.
-func (b *bounds) ownMounts() (paths []string) {
-	b.eachOwn(func(r *manifest.Resource, resolved func(property string) any) {
-		if ships(r.Type) {
-			paths = append(paths, mounted(map[string]any{mountsProperty: resolved(mountsProperty)})...)
+func (b *bounds) ownMounts() (all []mount) {
+	b.eachOwn(func(r *manifest.Resource, resolved func(property string) (any, error)) {
+		if !ships(r.Type) {
+			return
+		}
+		if value, err := resolved(mountsProperty); err == nil {
+			some, _ := mounted(map[string]any{mountsProperty: value})
+			all = append(all, some...)
 		}
 	})
-	return paths
+	return all
 }
 
-func (b *bounds) eachOwn(visit func(r *manifest.Resource, resolved func(property string) any)) {
+func (b *bounds) eachOwn(visit func(r *manifest.Resource, resolved func(property string) (any, error))) {
 	if b.own == nil {
 		return
 	}
 	for _, r := range b.own.Whole.Resources {
-		visit(r, func(property string) any {
-			value, err := r.Resolve(r.Config[property], manifest.Scope{Expressions: b.own.Expressions, Variables: b.own.Variables})
-			if err != nil {
-				return nil
-			}
-			return value
+		visit(r, func(property string) (any, error) {
+			return r.Resolve(r.Config[property], manifest.Scope{Expressions: b.own.Expressions, Variables: b.own.Variables})
 		})
 	}
 }
 
-func (b *bounds) mount(path string) bool {
-	return slices.Contains(b.ownMounts(), path) || b.allow.AnyPath("/", path)
+// mount reports whether a container may see a path of its host.
+func (b *bounds) mount(m mount, workspace string) bool {
+	own := slices.ContainsFunc(b.ownMounts(), func(own mount) bool { return own.path == m.path && (m.readOnly || !own.readOnly) })
+	return own || b.allow.Mount(workspace, m.path, m.readOnly)
 }
 
 func (b *bounds) mounts() string {
-	all := b.ownMounts()
+	var all []string
+	for _, m := range b.ownMounts() {
+		if b.isFixed(m.path) {
+			all = append(all, "path "+m.path+readOnly(m.readOnly))
+		}
+	}
 	if b.allow != nil {
 		for _, p := range b.allow.Plugs {
-			all = append(all, "at or below "+p.Path)
+			all = append(all, "at or below "+p.Path+readOnly(p.ReadOnly))
 		}
 	}
 	return listed(all)

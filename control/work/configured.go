@@ -10,6 +10,7 @@ import (
 	"github.com/deployster-go/deployster/control/revision"
 	"github.com/deployster-go/deployster/engine"
 	"github.com/deployster-go/deployster/expression"
+	"github.com/deployster-go/deployster/internal/allow"
 	"github.com/deployster-go/deployster/internal/shipped"
 	"github.com/deployster-go/deployster/inventory"
 	"github.com/deployster-go/deployster/manifest"
@@ -188,8 +189,7 @@ func (in *Input) configure() runner.Configure {
 		return pin
 	}
 	return func(r *manifest.Resource, config map[string]any) (map[string]any, error) {
-		if found := in.bounds.configured(r, config); len(found) > 0 {
-			refused := &BoundsError{Excess: found, unknown: in.bounds.unknown}
+		if refused := in.bounds.refusal(func(b *bounds) []allow.Excess { return b.configured(r, config, in.Workspace) }); refused != nil {
 			return nil, &manifest.Error{Problems: []manifest.Problem{{Position: r.At(), Path: r.Path(), Message: in.Masked(refused).Error()}}}
 		}
 		if pin == nil {

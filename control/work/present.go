@@ -29,12 +29,27 @@ func (i Inputs) present(t Texts, files map[string]string) ([]present, error) {
 		return nil, err
 	}
 	r := references{inputs: i, texts: t, salt: carried.Salt, files: map[string]secretFile{}}
-	all := []present{}
-	for _, v := range carried.Variables {
+	return i.resolved(carried.Variables, func(p *present, v revision.Variable) { p.gone, p.other = r.present(&p.Assignment, v) })
+}
+
+// supposed are the variables that a revision carries, with a text of their own for each that is secret: what follows
+// from them tells nothing of a secret.
+func (i Inputs) supposed(t Texts, files map[string]string, instead func(name string) string) ([]present, error) {
+	carried, ok, err := t.variables(files)
+	if err != nil || !ok {
+		return nil, err
+	}
+	return i.resolved(carried.Variables, func(p *present, v revision.Variable) { p.Value = instead(v.Name) })
+}
+
+// resolved are variables as a revision carries them; secret resolves those of which it carries only a hash.
+func (i Inputs) resolved(carried []revision.Variable, secret func(*present, revision.Variable)) (all []present, err error) {
+	all = []present{}
+	for _, v := range carried {
 		p := present{Assignment: vars.Assignment{Name: v.Name, File: v.File, Whole: v.Whole, From: v.From, At: manifest.Position{File: v.File}}}
 		switch {
 		case v.Secret != "":
-			p.gone, p.other = r.present(&p.Assignment, v)
+			secret(&p, v)
 		case v.Text != nil:
 			p.Value, p.At.File = *v.Text, cmp.Or(v.From, "--var "+v.Name)
 		case v.YAML != "":

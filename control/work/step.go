@@ -75,7 +75,7 @@ func (w *StepWorker) applyRun(ctx context.Context, run *Run, wanted func() error
 
 // prepareStep prepares a run of the manifest of a step.
 func (w *StepWorker) prepareStep(step step.Step, artifacts map[string]string, on *Connection) (*Run, error) {
-	o := LoadOptions{Builtin: w.variables(step, artifacts), bounds: w.stepBounds(w.Texts, step, artifacts, w.pool.hosts)}
+	o := LoadOptions{Builtin: w.variables(step, artifacts), bounds: w.ownLoader(w.Texts, w.pool.hosts, newNeutral()).stepBounds(step, artifacts)}
 	if o.bounds != nil && step.Files == nil {
 		return nil, &InputError{fmt.Errorf("revision %s carries no manifest %s, and may not have that of the workspace: release another one", step.Revision, step.Manifest)}
 	}

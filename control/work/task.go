@@ -291,12 +291,25 @@ func (w *TaskWorker) begin(ctx context.Context, t tasks.Task, p purpose, own map
 	if o.Builtin = own; err != nil {
 		return nil, err
 	}
-	if p == applying {
-		if o.bounds, err = w.taskBounds(w.Texts, t, own, w.pool.hosts, w.promoted); err != nil {
-			return nil, &InputError{err}
-		}
+	if o.bounds, err = w.bounds(t, p, own); err != nil {
+		return nil, &InputError{err}
 	}
 	return w.prepareTask(on, t, source, o)
+}
+
+// bounds are those of a task for a purpose; nil is that it may be everything. What was made within the bounds of a former
+// definition, or on hosts that it had, can still be observed and removed.
+func (w *TaskWorker) bounds(t tasks.Task, p purpose, own map[string]any) (*bounds, error) {
+	if p == applying {
+		if err := checkHost(t, w.pool.hosts); err != nil {
+			return nil, err
+		}
+	}
+	b := w.ownLoader(w.Texts, w.pool.hosts, newNeutral()).taskBounds(t, own, w.promoted)
+	if b != nil && p != applying {
+		b.former, b.removes = t.Bounds.Former, p == removing
+	}
+	return b, nil
 }
 
 // Things implements environments.Tasks. It remembers what tasks make that read no secrets: all who

@@ -106,7 +106,7 @@ func (c *Config) Prepare(in *Input, on *Connection, request Request) *Run {
 		},
 		Containers: runner.Containers{
 			Engine: on.Engine, Images: in.pinned(on.Images), Parallelism: c.Parallelism, Pull: c.Pull,
-			Network: c.Network, Memory: c.Memory, Pids: c.Pids, Remote: on.Info.Remote, Copies: on.Info.Copies, Works: on.Info.Works, Pins: on.Info.Pins, Place: request.Place,
+			Network: c.Network, Memory: c.Memory, Pids: c.Pids, Remote: on.Info.Remote, Copies: on.Info.Copies, Works: on.Info.Works, Pins: on.Info.Pins, Written: in.written(), Place: request.Place,
 			Run: in.Run, Log: c.Log.ID(), Workspace: in.Workspace, Work: in.Work, Now: c.Now,
 		},
 		Caller: runner.Caller{Details: c.details(in, on, request), Crashed: c.Crashed},

@@ -58,7 +58,8 @@ type Task struct {
 
 // Bounds are what a revision may bring that was made by who may not bring everything.
 type Bounds struct {
-	Allow     *allow.Rules // by the newest revision of who may define it; nil is nothing
+	Allow     *allow.Rules   // by the newest revision of who may define it; nil is nothing
+	Former    []*allow.Rules // by those before, since the one that the revision was made under
 	Own       definition.TaskSpec
 	OwnVerify map[string]string // what verifies the steps of that
 	OwnQuery  string

@@ -65,9 +65,12 @@ func (r *Rules) PlugPath(name string) (p Plug, known bool) {
 	return p, known
 }
 
-// AnyPath reports whether a path of the machine is at or below that of a plug.
-func (r *Rules) AnyPath(workspace, asked string) bool {
-	return r != nil && slices.ContainsFunc(slices.Collect(maps.Values(r.Plugs)), func(p Plug) bool { return Within(workspace, p.Path, asked) })
+// Mount reports whether a container may see a path of its host: it is at or below that of a plug, and written to only
+// if the plug may be.
+func (r *Rules) Mount(workspace, asked string, readOnly bool) bool {
+	return r != nil && slices.ContainsFunc(slices.Collect(maps.Values(r.Plugs)), func(p Plug) bool {
+		return (readOnly || !p.ReadOnly) && Within(workspace, p.Path, asked)
+	})
 }
 
 // Within reports whether a path is another one, or below it, after both are cleaned. Relative paths are below the

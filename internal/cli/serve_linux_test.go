@@ -458,7 +458,7 @@ func TestWhoBringsWhatThroughAServer(t *testing.T) {
 	ci.want(t, 1, "plug root: asks for path", "pipeline", "release", "gw", "3")
 	files(ci.dir, "site/gw", " evil")
 	ci.want(t, 1, "  file gw-host.yaml: asks for content ", "pipeline", "release", "gw", "3")
-	ci.want(t, 1, "An operator of everything may do it", "pipeline", "release", "gw", "3")
+	ci.want(t, 1, "an operator of everything accepts it", "pipeline", "release", "gw", "3")
 	assert.Equal(t, "none", page("elsewhere"))
 
 	// Who may do everything does.

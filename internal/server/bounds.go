@@ -2,7 +2,6 @@ package server
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"reflect"
@@ -29,8 +28,8 @@ import (
 // bounded reports whether who asks may bring no more than what definitions name and allow.
 func bounded(ctx context.Context) bool { return !identity.Of(ctx).May(identity.Operator, "", "") }
 
-// exceeded refuses what somebody may not bring.
-func exceeded(ctx context.Context, what string, found []allow.Excess) error {
+// exceeded refuses what somebody may not bring. remedy is another way than to allow it.
+func exceeded(ctx context.Context, what, remedy string, found []allow.Excess) error {
 	if len(found) == 0 {
 		return nil
 	}
@@ -39,12 +38,23 @@ func exceeded(ctx context.Context, what string, found []allow.Excess) error {
 	if more := len(found) - most; more > 0 {
 		text += fmt.Sprintf("\n  and %d more", more)
 	}
-	return huma.Error403Forbidden(fmt.Sprintf("%s may not do this: %s brings what the present definition neither names nor allows:\n%s\nAn operator of everything may do it, and who may define it may allow it there (allow)", identity.Of(ctx).Name, what, text))
+	return huma.Error403Forbidden(fmt.Sprintf("%s may not do this: %s brings what the present definition neither names nor allows:\n%s\n%s, or whoever may define it allows it there (allow)", identity.Of(ctx).Name, what, text, remedy))
 }
 
-// bindRelease refuses a revision by who may not bring what it carries, and has it bound otherwise. It takes too long to
-// be done while nobody else may change the pipeline: against is the definition that it was checked against.
+// bindRelease refuses a revision by who may not bring what it carries, and has it bound otherwise. found is what one that
+// only asks for it may not bring. For against and own see exceeds.
 func (s *Server) bindRelease(ctx context.Context, name string, c *pipeline.Release) (against *definition.Definition, own record.Files, found []allow.Excess, err error) {
+	against, own, found, err = s.exceeds(ctx, name, c)
+	if err == nil && !c.Pending {
+		err, found = exceeded(ctx, fmt.Sprintf("revision %s of pipeline %s", c.Revision, name), "Release it with --pending, and an operator of everything accepts it", found), nil
+	}
+	return against, own, found, err
+}
+
+// exceeds binds a revision by who may bring no more than what the pipeline names and allows, and finds what of it they
+// may not bring. It takes too long to be done while nobody else may change the pipeline: against is the definition that it
+// was checked against, and own what that names itself.
+func (s *Server) exceeds(ctx context.Context, name string, c *pipeline.Release) (against *definition.Definition, own record.Files, found []allow.Excess, err error) {
 	if !bounded(ctx) {
 		return nil, nil, nil, nil
 	}
@@ -62,16 +72,10 @@ func (s *Server) bindRelease(ctx context.Context, name string, c *pipeline.Relea
 	if own == nil && notCarried(against, nil) != "" {
 		return nil, nil, nil, huma.Error403Forbidden(fmt.Sprintf("you may not do this: nobody knows what pipeline %s names itself, as an older version defined it. An admin applies its definition again (deployster pipeline apply -f FILE), or an operator of everything releases a revision", name))
 	}
-	found = append(against.Allow.ExcessFiles(own, c.Carries), s.Bounded.Release(against, own, *c)...)
-	if c.Pending {
-		return against, own, found, nil
+	if found = against.Allow.ExcessFiles(own, c.Carries); len(found) == 0 || c.Pending { // who accepts it has to know all
+		found = append(found, s.Bounded.Release(against, own, *c)...)
 	}
-	err = exceeded(ctx, fmt.Sprintf("revision %s of pipeline %s", c.Revision, name), found)
-	var said *huma.ErrorModel
-	if errors.As(err, &said) {
-		said.Detail += "; or release it with --pending, and they accept it"
-	}
-	return against, own, nil, err
+	return against, own, found, nil
 }
 
 // asking asks for a release that brings what it may not.
@@ -93,9 +97,12 @@ func (s *Server) bindRerun(ctx context.Context, name string, c *pipeline.Rerun) 
 		return nil
 	}
 	r := pipeline.Release{Revision: c.Revision, Carries: c.Carries}
-	_, _, _, err := s.bindRelease(ctx, name, &r)
-	c.Bound = true
-	return err
+	_, _, found, err := s.exceeds(ctx, name, &r)
+	if c.Bound = true; err != nil {
+		return err
+	}
+	remedy := fmt.Sprintf("An operator of everything does it (deployster pipeline rerun %s %s %s)", name, c.Stage, c.Revision)
+	return exceeded(ctx, fmt.Sprintf("stage %s of revision %s of pipeline %s", c.Stage, c.Revision, name), remedy, found)
 }
 
 // bindDefine refuses a definition by which who may not bring everything would let a pipeline bring more.
@@ -144,7 +151,7 @@ func (s *Server) bindDefine(ctx context.Context, p *pipeline.State, c *pipeline.
 			found = append(found, e)
 		}
 	}
-	return exceeded(ctx, "the definition of pipeline "+c.Definition.Name, found)
+	return exceeded(ctx, "the definition of pipeline "+c.Definition.Name, byAdmin, found)
 }
 
 // bindPromoting refuses a definition by which who may not bring everything would have the server apply, ask or read
@@ -175,8 +182,11 @@ func bindPromoting(ctx context.Context, was, d *promotion.Definition) error {
 		}
 	}
 	slices.SortFunc(found, func(a, b allow.Excess) int { return strings.Compare(a.String(), b.String()) })
-	return exceeded(ctx, "the definition of pipeline "+d.Name, found)
+	return exceeded(ctx, "the definition of pipeline "+d.Name, byAdmin, found)
 }
+
+// byAdmin is who defines what an admin of a pipeline alone may not.
+const byAdmin = "An admin of everything applies it (deployster pipeline apply -f FILE)"
 
 // bindCreate refuses an environment by who may not say what its revisions may bring.
 func (s *Server) bindCreate(ctx context.Context, name string) error {
@@ -193,7 +203,7 @@ func (s *Server) bindCreate(ctx context.Context, name string) error {
 
 // notTheirs refuses to create an environment.
 func notTheirs(name string) error {
-	return huma.Error403Forbidden(fmt.Sprintf("you may not do this: there is no environment %s, and what its revisions may bring is for an operator of everything to say, who creates it (deployster env create)", name))
+	return huma.Error403Forbidden(fmt.Sprintf("you may not do this: there is no environment %s, and what its revisions may bring is for an operator of everything to say, who creates it from your file (deployster env create -f FILE)", name))
 }
 
 // mustExist refuses to create an environment that does not exist, for who may not say what it may bring.
@@ -247,5 +257,6 @@ func (s *Server) bindUpdate(ctx context.Context, name string, c *environment.Upd
 	if len(found) == 0 {
 		found = s.Bounded.Update(d, own, hosts)
 	}
-	return exceeded(ctx, "the revision of environment "+name, found)
+	remedy := fmt.Sprintf("An operator of everything makes it from your file (deployster env update %s --base %d -f FILE), and you deploy it (deployster env deploy %s --revision %d)", name, c.Base, name, c.Base+1)
+	return exceeded(ctx, "the revision of environment "+name, remedy, found)
 }

@@ -65,7 +65,7 @@ func TestWhoBringsWhatToAPipeline(t *testing.T) {
 		if test.refused != "" {
 			said := s.command(403, "may not do this: revision", test.who, "release", of)
 			assert.Contains(t, said, test.refused, name)
-			assert.Contains(t, said, "An operator of everything may do it", name)
+			assert.Contains(t, said, "Release it with --pending, and an operator of everything accepts it, or whoever may define it allows it there (allow)", name)
 			_, after := s.recorded("pipeline-started")
 			assert.Equal(t, before, after, name)
 			continue
@@ -137,7 +137,8 @@ func TestWhoBringsWhatToAnEnvironment(t *testing.T) {
 		if test.change != nil {
 			test.change(d)
 		}
-		s.send(403, test.says, "of shop", "shop", "update", body{"base": 1, "definition": d})
+		said := s.send(403, test.says, "of shop", "shop", "update", body{"base": 1, "definition": d})
+		assert.Contains(t, said, "An operator of everything makes it from your file (deployster env update shop --base 1 -f FILE), and you deploy it (deployster env deploy shop --revision 2)")
 		assert.Len(t, s.report("shop").Rows, 1, name)
 	}
 	varied := func(text string) *definition.Definition {
