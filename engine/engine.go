@@ -17,6 +17,8 @@ import (
 	"io"
 	"syscall"
 	"time"
+
+	"github.com/deployster-go/deployster/internal/unwatched"
 )
 
 // Engine runs containers. All methods are safe for concurrent use. A cancelled
@@ -180,14 +182,13 @@ type Spec struct {
 	Hold <-chan struct{}
 }
 
-// Limit makes a run fail when its Timeout, which begins to count, is over. A ctx that
-// is done ends that.
+// Limit makes a run fail when its Timeout, which begins to count, is over. Time in which this process
+// was stopped does not count. A ctx that is done ends that.
 func (s Spec) Limit(ctx context.Context, fail context.CancelCauseFunc) {
 	if s.Timeout <= 0 {
 		return
 	}
-	timer := time.AfterFunc(s.Timeout, func() { fail(fmt.Errorf("%w after %s", ErrTimeout, s.Timeout)) })
-	context.AfterFunc(ctx, func() { timer.Stop() })
+	context.AfterFunc(ctx, unwatched.AfterFunc(s.Timeout, func() { fail(fmt.Errorf("%w after %s", ErrTimeout, s.Timeout)) }))
 }
 
 // Mount makes a path of the engine's host visible in the container. Source

@@ -12,6 +12,7 @@ import (
 	"github.com/deployster-go/deployster/environment/definition"
 	"github.com/deployster-go/deployster/environment/record"
 	"github.com/deployster-go/deployster/environment/tasks"
+	"github.com/deployster-go/deployster/internal/unwatched"
 	"github.com/deployster-go/deployster/runner"
 )
 
@@ -282,7 +283,7 @@ func (c *Controller) work(at reconcile.Slot[place], step tasks.Step, t tasks.Tas
 
 // checkTask gives a check no more time than a start has.
 func (c *Controller) checkTask(ctx context.Context, step tasks.Step, t tasks.Task) error {
-	bounded, cancel := context.WithTimeout(ctx, step.Timeout)
+	bounded, cancel := unwatched.WithTimeout(ctx, step.Timeout)
 	defer cancel()
 	err := c.Tasks.Check(bounded, t)
 	if err != nil && bounded.Err() != nil && ctx.Err() == nil {
@@ -297,7 +298,7 @@ func (c *Controller) startTask(ctx context.Context, step tasks.Step, t tasks.Tas
 	if step.Timeout <= 0 {
 		return c.Tasks.Start(ctx, t)
 	}
-	bounded, cancel := context.WithTimeout(ctx, step.Timeout)
+	bounded, cancel := unwatched.WithTimeout(ctx, step.Timeout)
 	defer cancel()
 	seen, err := c.Tasks.Start(bounded, t)
 	if err != nil && bounded.Err() != nil && ctx.Err() == nil {

@@ -11,6 +11,7 @@ import (
 	"github.com/deployster-go/deployster/environment"
 	"github.com/deployster-go/deployster/environment/definition"
 	"github.com/deployster-go/deployster/environment/tasks"
+	"github.com/deployster-go/deployster/internal/unwatched"
 )
 
 // verifying is what verifies a step of an environment at the moment.
@@ -29,7 +30,7 @@ func (c *Controller) verify(at reconcile.Slot[place], step tasks.Step, v environ
 		Slot: at, What: fmt.Sprintf("verifying step %d of %s", v.Step, v.Environment),
 		Do: func(ctx context.Context) error {
 			defer end(nil)
-			ctx, stop := context.WithTimeout(ctx, step.Timeout)
+			ctx, stop := unwatched.WithTimeout(ctx, step.Timeout)
 			defer stop()
 			ctx, cancel := context.WithCancelCause(ctx)
 			defer cancel(nil)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/deployster-go/deployster/control/reconcile"
 	"github.com/deployster-go/deployster/deploylog"
+	"github.com/deployster-go/deployster/internal/unwatched"
 	"github.com/deployster-go/deployster/pipeline"
 	"github.com/deployster-go/deployster/pipeline/definition"
 	"github.com/deployster-go/deployster/pipeline/deployment"
@@ -55,7 +56,7 @@ func (r *running) within(ctx context.Context, timeout time.Duration, do func(con
 	if timeout <= 0 {
 		return do(ctx)
 	}
-	bounded, cancel := context.WithTimeout(ctx, timeout)
+	bounded, cancel := unwatched.WithTimeout(ctx, timeout)
 	defer cancel()
 	defer context.AfterFunc(bounded, func() {
 		now := time.Now()

@@ -67,6 +67,8 @@ type Controller struct {
 	uses      map[string][]string        // environments by pipeline
 	leave     map[string]func()          // of environments that are controlled for a pipeline
 	since     map[string]time.Time       // when a pipeline was acquired
+	absent    map[string]time.Time       // since when no controller had watched a pipeline, which is to be recorded
+	ticked    time.Time                  // when this process was there last
 	seen      map[observed]observation
 	kept      map[string]kept                // of environments
 	verifying map[deploylog.Target]verifying // by stage
@@ -96,7 +98,7 @@ type kept struct {
 func NewController(o Options) *Controller {
 	c := &Controller{
 		Options: o, promotions: New(o.Log, o.Now), commands: environments.New(o.Log, o.Now), tries: New(o.Log, o.Now),
-		users: map[string]map[string]bool{}, uses: map[string][]string{}, leave: map[string]func(){}, since: map[string]time.Time{},
+		users: map[string]map[string]bool{}, uses: map[string][]string{}, leave: map[string]func(){}, since: map[string]time.Time{}, absent: map[string]time.Time{},
 		seen: map[observed]observation{}, kept: map[string]kept{}, verifying: map[deploylog.Target]verifying{}, applied: map[deploylog.Target]applying{},
 		sighted: map[string][]string{}, looks: map[workKey]lookedAt{}, unwithdrawn: map[workKey]int{},
 	}
@@ -138,6 +140,7 @@ func (c *Controller) Run(ctx context.Context) error {
 // Acquired implements reconcile.Tenant.
 func (c *Controller) Acquired(name string) {
 	c.since[name] = c.Now()
+	c.wasAbsent(name, c.promotions.States[name].UnwatchedSince(c.Now()))
 	c.use(name, c.promotions.States[name].Environments())
 }
 
@@ -146,6 +149,7 @@ func (c *Controller) Released(name string) {
 	c.use(name, nil)
 	c.leaveSighted(name)
 	delete(c.since, name)
+	delete(c.absent, name)
 }
 
 // use notes which environments a pipeline uses. What none uses is not watched any more.
@@ -192,6 +196,9 @@ func (c *Controller) forget(environment string) {
 // Received implements reconcile.Tenant.
 func (c *Controller) Received(name string, e deploylog.Event) bool {
 	c.dropApplying(name)
+	if e.Name == promotion.PipelineWatched {
+		delete(c.absent, name)
+	}
 	if e.Name == promotion.PipelineDefined || e.Name == promotion.PipelineDeleted {
 		c.leaveSighted(name, c.promotions.States[name].SightedPlaces()...)
 	}
@@ -234,6 +241,7 @@ func (c *Controller) variable(pipeline string) string {
 // Tick implements reconcile.Tenant: it looks which environments are kept, of some at a time,
 // for that is no event.
 func (c *Controller) Tick() {
+	c.noticeAbsence()
 	const atOnce = 500
 	for _, e := range c.looking.First(atOnce) {
 		if len(c.users[e]) == 0 {
@@ -342,14 +350,21 @@ func (c *Controller) Declines(*promotion.State) string { return "" }
 
 // Decide implements reconcile.Tenant.
 func (c *Controller) Decide(name string, s *promotion.State, d *reconcile.Decision[workKey]) {
+	c.noticeAbsence() // the process may have been stopped just now
 	o, again := c.observe(s)
 	if events := c.sightings(s); len(events) > 0 { // what is decided is decided by what the log has
 		d.Add(events)
 		return
 	}
+	if events := c.returned(name, s, o); len(events) > 0 {
+		d.Add(events)
+		return
+	}
 	d.WakeAt(again)
 	c.dropVerifying(s)
+	rests := true
 	for step := range s.Decide(o, d.Now) {
+		rests = false
 		slot := reconcile.Slot[workKey]{Key: workKey{step.ID}, Attempt: step.Attempt}
 		switch {
 		case step.ID == "":
@@ -368,6 +383,13 @@ func (c *Controller) Decide(name string, s *promotion.State, d *reconcile.Decisi
 	}
 	c.proposals(name, s, o, d)
 	d.WakeAt(s.Wake(o, d.Now))
+	if rests {
+		events, next := c.watches(s, o, d.Now)
+		if len(events) > 0 {
+			d.Add(events)
+		}
+		d.WakeAt(next)
+	}
 }
 
 // Idle implements reconcile.Tenant.

@@ -321,3 +321,26 @@ func TestWhenAClockIsSetBackIsKept(t *testing.T) {
 		now = now.Add(20 * time.Minute)
 	}
 }
+
+// A process that was stopped notices it when it goes on, and not that it is merely busy.
+func TestAStoppedProcessWasAbsent(t *testing.T) {
+	begin := time.Date(2026, 11, 23, 10, 0, 0, 0, time.UTC)
+	now := begin
+	c := NewController(Options{Options: reconcile.Options{Log: reconciletest.InMemory(t)(), Now: func() time.Time { return now }, Parallelism: 1}})
+	defineShop(t, c)
+	c.since["shop"] = now
+	for _, test := range []struct {
+		passes time.Duration
+		want   time.Time
+	}{
+		{0, time.Time{}},
+		{59 * time.Second, time.Time{}},
+		{-5 * time.Hour, time.Time{}}, // the clock was set back
+		{5 * time.Hour, begin.Add(59*time.Second - 5*time.Hour)},
+		{60 * time.Hour, begin.Add(59*time.Second - 5*time.Hour)}, // what is not recorded yet stays
+	} {
+		now = now.Add(test.passes)
+		c.noticeAbsence()
+		assert.Equal(t, test.want, c.absent["shop"], "after %s", test.passes)
+	}
+}

@@ -12,6 +12,7 @@ import (
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/environment"
 	"github.com/deployster-go/deployster/environment/report"
+	"github.com/deployster-go/deployster/internal/unwatched"
 	"github.com/deployster-go/deployster/pipeline/promotion"
 	"github.com/deployster-go/deployster/pipeline/promotion/definition"
 )
@@ -45,7 +46,7 @@ func (c *Controller) verify(name string, at reconcile.Slot[workKey], step promot
 // bounded calls do, which ends when it takes too long, and when wanted does with the cause that
 // nobody wants it any more.
 func bounded(ctx, wanted context.Context, within time.Duration, do func(context.Context) error) error {
-	ctx, stop := context.WithTimeout(ctx, within)
+	ctx, stop := unwatched.WithTimeout(ctx, within)
 	defer stop()
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)

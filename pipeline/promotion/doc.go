@@ -13,6 +13,7 @@ package promotion
 import (
 	"encoding/json"
 	"strings"
+	"time"
 
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/pipeline/promotion/definition"
@@ -38,6 +39,7 @@ const (
 	RolledBackHolds = "promotion-rolled-back" // somebody rolled the environment back by hand, which holds the stage
 	LineStopped     = "promotion-line-stopped"
 	LineResumed     = "promotion-line-resumed"
+	PipelineWatched = "promotion-watched" // a controller is there, again if none was for a while
 
 	Verifying    = "promotion-verifying" // a try to verify what a stage runs
 	Verified     = "promotion-verified"
@@ -51,7 +53,7 @@ const (
 
 // EventNames are the names of the events that nothing else has.
 func EventNames() []string {
-	return []string{PipelineDefined, PipelineDeleted, RunStarted, RunFinished, Triggered, Merged, Withdrawn, HostsObserved, Waiting, Approved, Rejected, Held, HoldReleased, RolledBackHolds, LineStopped, LineResumed, Verifying, Verified, VerifyFailed, VerifyEnded}
+	return []string{PipelineDefined, PipelineDeleted, RunStarted, RunFinished, Triggered, Merged, Withdrawn, HostsObserved, Waiting, Approved, Rejected, Held, HoldReleased, RolledBackHolds, LineStopped, LineResumed, PipelineWatched, Verifying, Verified, VerifyFailed, VerifyEnded}
 }
 
 // Target is the target of a pipeline.
@@ -89,6 +91,8 @@ type Payload struct {
 	Answer   string `json:"answer,omitempty"`   // of who was asked to bring the revision
 	Taken    bool   `json:"taken,omitempty"`    // the repository had it already
 	Declined bool   `json:"declined,omitempty"` // somebody closed the pull request
+
+	Since time.Time `json:"since,omitzero"` // when no controller watched any more
 
 	Observed *Sighting            `json:"observed,omitempty"`
 	Approval *record.ApprovalInfo `json:"approval,omitempty"` // what an approval is bound to

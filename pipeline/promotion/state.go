@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/deployster-go/deployster/deploylog"
+	"github.com/deployster-go/deployster/internal/unwatched"
 	"github.com/deployster-go/deployster/pipeline/approval"
 	"github.com/deployster-go/deployster/pipeline/promotion/definition"
 	"github.com/deployster-go/deployster/pipeline/promotion/window"
@@ -36,6 +37,9 @@ type State struct {
 	verifications map[string]*Verification // by stage, the last
 	proposals     map[string]proposal      // that may be open, by place
 	sighted       map[string]*sighted      // what stages run that are no environments, by stage
+
+	heard time.Time       // when a controller recorded something last
+	away  unwatched.Spans // in which none was there
 }
 
 // Run is that a revision is current: the first stage runs it, and the others are to.
@@ -117,6 +121,7 @@ func (s *State) forget() {
 	s.rolled = map[string]int64{}
 	s.verifications, s.proposals = map[string]*Verification{}, map[string]proposal{}
 	s.sighted = map[string]*sighted{}
+	s.heard, s.away = time.Time{}, nil
 }
 
 // Name is that of the pipeline.
@@ -183,6 +188,7 @@ func (s *State) Apply(e deploylog.Event) {
 	if s.definition == nil && e.Name != PipelineDefined {
 		return
 	}
+	s.hear(e)
 	p := PayloadOf(e)
 	if e.Target == Target(s.name) {
 		s.applyPipeline(e, p)
@@ -216,6 +222,8 @@ func (s *State) applyPipeline(e deploylog.Event, p Payload) {
 		s.stopped = &Hold{By: p.By, Reason: p.Reason, Event: e.Seq, Since: e.CreatedAt}
 	case LineResumed:
 		s.stopped = nil
+	case PipelineWatched:
+		s.applyWatched(e, p)
 	default:
 		s.keys.Apply(e)
 	}

@@ -124,7 +124,7 @@ func (s *State) queued(v verdict, o Observed, now time.Time) verdict {
 	if next.Manual && s.rejects(next.Name, of) != nil {
 		return v
 	}
-	soaked := seen.ran(now).Add(time.Duration(stage.Soak))
+	soaked := s.passed(seen.ran(now), time.Duration(stage.Soak), now)
 	verification, unverified := s.verification(v.stage, seen)
 	failed := verification != nil && !verification.Open && verification.Failures > 0
 	switch {
@@ -163,7 +163,7 @@ func (s *State) first(o Observed, now time.Time) verdict {
 	default:
 		v.code = IsCurrent
 		settle := time.Duration(s.definition.Promotion.SettleFor)
-		if until := seen.ran(now).Add(settle); settle > 0 && now.Before(until) {
+		if until := s.passed(seen.ran(now), settle, now); settle > 0 && now.Before(until) {
 			v.code, v.until = Settling, until
 		}
 	}
@@ -231,7 +231,7 @@ func (s *State) waits(v verdict, source, seen Observation, p *Promotion, mine bo
 		v.name = before.Name
 		return s.verifying(v, AwaitsVerified, of, now)
 	}
-	if until := source.ran(now).Add(time.Duration(before.Soak)); before.Soak > 0 && now.Before(until) {
+	if until := s.passed(source.ran(now), time.Duration(before.Soak), now); before.Soak > 0 && now.Before(until) {
 		v.code, v.name, v.until = AwaitsSoak, before.Name, until
 		return v
 	}

@@ -44,8 +44,8 @@ func (s *State) askedUntil(p *Promotion, now time.Time) time.Time {
 	if since.IsZero() {
 		return time.Time{}
 	}
-	until := since.Add(timeout)
-	if until.Sub(now) > 2*timeout {
+	until := s.passed(since, timeout, now)
+	if until.Sub(now) > 2*timeout { // the times in which none watched are over
 		return now
 	}
 	return until

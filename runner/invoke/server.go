@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/deployster-go/deployster/engine"
+	"github.com/deployster-go/deployster/internal/unwatched"
 	"github.com/deployster-go/deployster/protocol"
 )
 
@@ -187,11 +188,11 @@ func (s *server) call(ctx context.Context, c *pendingCall) (exit engine.Exit, se
 	if err != nil {
 		return engine.Exit{}, false, err
 	}
-	timer := time.NewTimer(c.timeout)
-	defer timer.Stop()
+	late := make(chan struct{})
+	defer unwatched.AfterFunc(c.timeout, func() { close(late) })()
 	select {
 	case <-q.ended:
-	case <-timer.C:
+	case <-late:
 		p.cancel(q, fmt.Errorf("did not answer %s of %s: %w after %s", c.Action, c.resource, engine.ErrTimeout, c.timeout))
 	case <-ctx.Done():
 		why := context.Cause(ctx)

@@ -1,0 +1,64 @@
+package promotions_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+
+	"github.com/deployster-go/deployster/control/reconcile/reconciletest"
+	"github.com/deployster-go/deployster/pipeline/promotion"
+	"github.com/deployster-go/deployster/pipeline/promotion/definition"
+)
+
+// A controller that was away for a weekend looks at what runs in a stage first, and goes on with the soak
+// where it was seen last.
+func TestAWeekendWithoutAControllerIsNoSoak(t *testing.T) {
+	for name, test := range map[string]struct {
+		before  time.Duration // the controller leaves
+		broken  bool          // meanwhile the stage
+		waits   time.Duration // so long after the return it still soaks
+		goes    time.Duration // and then it has gone on; 0 is never
+		records bool          // that none had watched
+	}{
+		"half a soak":                    {time.Hour, false, 58 * time.Minute, 15 * time.Minute, true},
+		"at its very end":                {119 * time.Minute, false, 50 * time.Second, 15 * time.Minute, true},
+		"at its very end, and it broke":  {119 * time.Minute, true, 24 * time.Hour, 0, true},
+		"after its end, and it went on":  {121 * time.Minute, false, 0, time.Second, false},
+		"right at its begin":             {time.Second, false, 118 * time.Minute, 15 * time.Minute, true},
+		"half a soak, and it broke then": {time.Hour, true, 24 * time.Hour, 0, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, single(), func(w *world) {
+				w.define(single(), func(d *definition.Definition) { d.Stages[1].Soak = definition.Duration(2 * time.Hour) })
+				p := w.promotes("1")
+				reconciletest.Wait(test.before)
+				p.die()
+				if test.broken {
+					w.set(func() { w.bad["staging 1"] = true })
+				}
+				reconciletest.Wait(60 * time.Hour)
+				p = w.start()
+				if test.waits > 0 {
+					reconciletest.Wait(test.waits)
+					assert.Zero(t, w.count(promotion.StageStarted, "prod", "1"), "it goes on too early")
+				}
+				if test.goes > 0 {
+					reconciletest.Wait(test.goes)
+					w.want("1", "1", "1")
+				}
+				p.end()
+				if test.broken { // it may be seen before that
+					return
+				}
+				absent := 0
+				for _, e := range w.events() {
+					if e.Name == promotion.PipelineWatched && !promotion.PayloadOf(e).Since.IsZero() {
+						absent++
+					}
+				}
+				assert.Equal(t, test.records, absent > 0, "it records %d absences", absent)
+			})
+		})
+	}
+}

@@ -1,0 +1,4 @@
+package unwatched
+
+// AfterFuncBy is AfterFunc by another clock.
+var AfterFuncBy = afterFunc
