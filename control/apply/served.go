@@ -235,7 +235,7 @@ func (r *Runs) end(one *Served, err error) {
 		}
 	}
 	// At worst it stays: a run does not fail of what old runs left.
-	_ = gc.Sometimes(context.Background(), r.o.Config.Log, filepath.Join(r.o.Config.Workspace, engine.StateDir), r.o.Config.Now())
+	_ = gc.Sometimes(context.Background(), r.o.Config.Log, filepath.Join(r.o.Config.Workspace, engine.StateDir), one.ID, r.o.Config.MaxWorkAll, r.o.Config.Now())
 }
 
 // Find is a run of this process; nil is none that it knows, or knows any more.

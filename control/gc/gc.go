@@ -33,6 +33,10 @@ type Collector struct {
 	Before time.Time // what was used since stays
 	DryRun bool      // remove nothing, and return what would be
 
+	// MaxWork is how many bytes the directories of all runs have; 0 is any number. The oldest runs that
+	// have ended go first, but for the last of each target.
+	MaxWork int64
+
 	// Objects are those that the log names, and no other log; may be nil: they stay, and
 	// ObjectsLeft says why.
 	Objects     *objects.Store

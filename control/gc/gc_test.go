@@ -204,7 +204,7 @@ func TestNothingThere(t *testing.T) {
 
 func TestTheEndsOfRunsCollectOnceAnHour(t *testing.T) {
 	p := newPlace(t)
-	sometimes := func() { require.NoError(t, gc.Sometimes(t.Context(), p.log, p.dir, p.now)) }
+	sometimes := func() { require.NoError(t, gc.Sometimes(t.Context(), p.log, p.dir, "none", 0, p.now)) }
 	young := p.left(20 * day)
 	p.left(50 * day)
 	sometimes()
@@ -271,6 +271,77 @@ func TestTheOldestOfTooManyGo(t *testing.T) {
 		_, err = os.Stat(filepath.Join(p.dir, "work", run))
 		assert.NoError(t, err)
 	}
+}
+
+// grow has a run have left a file of so many bytes, beside the ten that each leaves.
+func (p *place) grow(run string, bytes int64) string {
+	path := filepath.Join(p.dir, "work", run, "web", "02-set.stdout")
+	require.NoError(p, errors.Join(os.WriteFile(path, nil, 0o600), os.Truncate(path, bytes)))
+	return run
+}
+
+func TestTheOldestRunsOfTooManyBytesGo(t *testing.T) {
+	const mib = 1 << 20
+	ended := func(p *place, name string, ago time.Duration, end string) string {
+		return p.grow(p.ran(deploylog.Target("run/"+name), ago, started, end), mib)
+	}
+	for name, test := range map[string]struct {
+		most int64
+		left []int // of the runs below
+	}{
+		"as many as they are": {11*mib + 1000, []int{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10}},
+		"one less":            {11*mib - 1, []int{0, 1, 2, 4, 5, 6, 7, 8, 9, 10}},
+		"half of them":        {6*mib + 200, []int{0, 1, 2, 8, 9, 10}},
+		"too few":             {1, []int{0, 1, 2, 9, 10}},
+	} {
+		for _, dry := range []bool{true, false} {
+			p := newPlace(t)
+			all := []string{
+				p.grow(p.ran("run/died.yaml", 20*day, started), mib), // nobody closed it
+				p.grow(p.left(6*day), mib),                           // of another log, or a plan
+				ended(p, "web.yaml", 19*day, failed),                 // the last that failed
+				ended(p, "web.yaml", 18*day, succeeded),              // too old to be of the last
+				ended(p, "web.yaml", 17*day, succeeded),              // of the last five
+				ended(p, "web.yaml", 16*day, succeeded),              //
+				ended(p, "web.yaml", 15*day, succeeded),              //
+				ended(p, "web.yaml", 14*day, succeeded),              //
+				ended(p, "other.yaml", 13*day, succeeded),            // the last but one
+				ended(p, "web.yaml", 12*day, succeeded),              // the last
+				ended(p, "other.yaml", 11*day, succeeded),            // the last
+			}
+			alive := must.Get(runs.Watch(runs.Options{Log: p.log, ID: all[0]}))(t)
+			c := gc.Collector{Log: p.log, Dir: p.dir, Now: p.now, Before: p.now.Add(-30 * day), MaxWork: test.most, DryRun: dry}
+			removed := must.Get(c.Collect(t.Context()))(t)[0]
+			alive.End()
+			assert.Equal(t, len(all)-len(test.left), removed.Count, name)
+			if dry {
+				p.wantLeft(all...)
+				continue
+			}
+			var left []string
+			for _, i := range test.left {
+				left = append(left, all[i])
+			}
+			p.wantLeft(left...)
+		}
+	}
+}
+
+// The hour is not waited for if runs leave much.
+func TestWhatRunsLeaveIsNoticedBeforeAnHour(t *testing.T) {
+	const most = 200 << 20
+	p := newPlace(t)
+	end := func(run string) { require.NoError(t, gc.Sometimes(t.Context(), p.log, p.dir, run, most, p.now)) }
+	end("none") // the hour begins
+	for i := range 30 {
+		run := p.grow(p.ran("run/web.yaml", time.Duration(60-i)*time.Minute, started, succeeded), 9<<20)
+		end(run)
+	}
+	entries := must.Get(os.ReadDir(filepath.Join(p.dir, "work")))(t)
+	assert.LessOrEqual(t, len(entries)*9, 210, "%d of 9 MiB are left of 200 MiB", len(entries))
+	assert.GreaterOrEqual(t, len(entries)*9, 190, "%d of 9 MiB are left of 200 MiB", len(entries))
+	end(p.grow(p.ran("run/web.yaml", time.Second, started, succeeded), 1<<20-100))
+	assert.Len(t, must.Get(os.ReadDir(filepath.Join(p.dir, "work")))(t), len(entries)+1, "what is little waits for the hour")
 }
 
 // What cannot be removed takes the time of nothing that can be.

@@ -1,6 +1,8 @@
 package gc
 
 import (
+	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -14,6 +16,9 @@ import (
 
 // DefaultAge is how old what is removed is at least, unless somebody says otherwise.
 const DefaultAge = 30 * 24 * time.Hour
+
+// DefaultMaxWork is how many bytes the directories of all runs have, unless somebody says otherwise.
+const DefaultMaxWork = 10 << 30
 
 // Runs collect at their end, but all of them together once within an interval, and then at
 // most so many directories, for so long: no run pays for what many have left. Finding the
@@ -29,20 +34,37 @@ const (
 	mostWhole     = 3 * time.Second // for all of it, finding the last runs in a long log included
 )
 
-// stampName is the file below the directory of the state whose time is when a run
-// collected last.
-const stampName = "gc"
+// The files below the directory of the state: the time of stampName is when a run collected last, and
+// grownName has a byte for each growthUnit that runs have left since then.
+const (
+	stampName  = "gc"
+	grownName  = "gc-grown"
+	growthUnit = 1 << 20
+)
 
-// Sometimes removes a bounded part of what is older than DefaultAge or too much, unless
-// some process did so within the hour. It is for the end of each run: mostly it only
-// looks at the time of a file.
-func Sometimes(ctx context.Context, log deploylog.Log, dir string, now time.Time) error {
-	return sometimes(ctx, log, dir, now, mostSometimes, mostLeft, mostTime)
+// mostGrown is by which part of all that runs may leave they have left more when the end of a run
+// does not wait for the hour.
+const mostGrown = 20
+
+// bounds are those of a collection at the end of a run.
+type bounds struct {
+	maxWork        int64 // see Collector.MaxWork
+	most, mostLeft int
+	mostTime       time.Duration
 }
 
-func sometimes(ctx context.Context, log deploylog.Log, dir string, now time.Time, most, mostLeft int, mostTime time.Duration) error {
+// Sometimes removes a bounded part of what is older than DefaultAge or too much, unless
+// some process did so within the hour and little has come since. It is for the end of each run, which
+// has a name: mostly it only looks at what that left, and at the time of a file. maxWork is how many
+// bytes the directories of all runs have; 0 is DefaultMaxWork.
+func Sometimes(ctx context.Context, log deploylog.Log, dir, run string, maxWork int64, now time.Time) error {
+	return sometimes(ctx, log, dir, run, now, bounds{cmp.Or(maxWork, DefaultMaxWork), mostSometimes, mostLeft, mostTime})
+}
+
+func sometimes(ctx context.Context, log deploylog.Log, dir, run string, now time.Time, b bounds) error {
 	stamp := filepath.Join(dir, stampName)
-	if collected(stamp, now) {
+	grown := grows(dir, run) >= b.maxWork/mostGrown
+	if collected(stamp, now) && !grown {
 		return nil
 	}
 	unlock, err := log.TryLock("gc")
@@ -53,16 +75,16 @@ func sometimes(ctx context.Context, log deploylog.Log, dir string, now time.Time
 		return fmt.Errorf("removing what old runs left: %w", err)
 	}
 	defer unlock()
-	if collected(stamp, now) {
+	if collected(stamp, now) && !grown {
 		return nil
 	}
 	// At first, so that what fails is not tried by each run.
-	if err := touch(stamp, now); err != nil {
+	if err := errors.Join(touch(stamp, now), forgetGrowth(dir)); err != nil {
 		return fmt.Errorf("removing what old runs left: %w", err)
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, mostWhole, fmt.Errorf("it took more than %s", mostWhole))
 	defer cancel()
-	c := Collector{Log: log, Dir: dir, Now: now, Before: now.Add(-DefaultAge), most: most, mostLeft: mostLeft, mostTime: mostTime}
+	c := Collector{Log: log, Dir: dir, Now: now, Before: now.Add(-DefaultAge), MaxWork: b.maxWork, most: b.most, mostLeft: b.mostLeft, mostTime: b.mostTime}
 	removed, err := c.Collect(ctx)
 	if err == nil && slices.ContainsFunc(removed, func(r Removed) bool { return r.more }) {
 		err = touch(stamp, now.Add(afterMost-interval))
@@ -75,6 +97,38 @@ func sometimes(ctx context.Context, log deploylog.Log, dir string, now time.Time
 func collected(stamp string, now time.Time) bool {
 	info, err := os.Lstat(stamp)
 	return err == nil && now.Sub(info.ModTime()).Abs() < interval
+}
+
+// grows notes what a run has left, and returns how much runs have left since the last collection. Runs
+// that leave less than growthUnit are not noted: all that are kept do not come to much.
+func grows(dir, run string) int64 {
+	path := filepath.Join(dir, grownName)
+	root, err := os.OpenRoot(filepath.Join(dir, workName))
+	if err != nil {
+		return 0
+	}
+	defer root.Close() //nolint:errcheck // opened for reading
+	if units := size(root, run) / growthUnit; units > 0 {
+		f, err := os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+		if err != nil {
+			return 0 // the hour is waited for
+		}
+		_, _ = f.Write(bytes.Repeat([]byte{'.'}, int(min(units, 1<<20))))
+		_ = f.Close()
+	}
+	info, err := os.Lstat(path)
+	if err != nil {
+		return 0
+	}
+	return info.Size() * growthUnit
+}
+
+// forgetGrowth forgets what runs have left.
+func forgetGrowth(dir string) error {
+	if err := os.Remove(filepath.Join(dir, grownName)); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	return nil
 }
 
 // touch makes the time of a file that of now.

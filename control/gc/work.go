@@ -20,13 +20,16 @@ import (
 // may be of another log, whose locks do not tell whether it is alive.
 const unknownAge = 7 * 24 * time.Hour
 
+// workName is the directory of what runs leave, below that of the state.
+const workName = "work"
+
 // removedPrefix begins the name of what is being removed: no run is named so.
 const removedPrefix = ".removed-"
 
 // work removes what old runs left.
 func (c *Collector) work(ctx context.Context) (Removed, error) {
 	r := Removed{Kind: Work}
-	root, err := os.OpenRoot(filepath.Join(c.Dir, "work"))
+	root, err := os.OpenRoot(filepath.Join(c.Dir, workName))
 	if errors.Is(err, fs.ErrNotExist) {
 		return r, nil
 	}
@@ -34,11 +37,7 @@ func (c *Collector) work(ctx context.Context) (Removed, error) {
 		return r, fmt.Errorf("removing what runs left: %w", err)
 	}
 	defer root.Close() //nolint:errcheck // opened for reading
-	old, err := c.oldRuns(root)
-	if err != nil || len(old) == 0 {
-		return r, err
-	}
-	last, err := runs.Last(ctx, c.Log, KeptRuns)
+	old, kept, err := c.oldRuns(root)
 	if err != nil {
 		return r, err
 	}
@@ -46,33 +45,105 @@ func (c *Collector) work(ctx context.Context) (Removed, error) {
 	if c.mostTime > 0 {
 		over = time.After(c.mostTime)
 	}
-	var failed failures
+	excess, known := c.excess(root, kept, over)
+	r.more = !known
+	if len(old) == 0 && excess <= 0 {
+		return r, nil
+	}
+	w := workRemoval{Collector: c, root: root, over: over, removed: &r}
+	if w.last, err = runs.Last(ctx, c.Log, KeptRuns); err != nil {
+		return r, err
+	}
 	for _, d := range old {
-		if c.most > 0 && r.Count >= c.most || isOver(over) {
-			r.more = true
-			break
+		if stop, err := w.remove(ctx, d, w.last); stop || err != nil {
+			return r, errors.Join(err, w.failed.err())
 		}
-		if ctx.Err() != nil {
-			return r, fmt.Errorf("removing what runs left: %w", ctx.Err())
+	}
+	if excess > 0 {
+		err = w.shrink(ctx, kept, excess)
+	}
+	return r, errors.Join(err, w.failed.err())
+}
+
+// workRemoval removes what runs left.
+type workRemoval struct {
+	*Collector
+	root    *os.Root
+	over    <-chan time.Time
+	last    map[string]bool // runs of each target
+	removed *Removed
+	failed  failures
+}
+
+// remove removes what a run left unless it is needed. stop is true if no more may be removed at present.
+func (w *workRemoval) remove(ctx context.Context, d directory, last map[string]bool) (stop bool, err error) {
+	r := w.removed
+	if w.most > 0 && r.Count >= w.most || isOver(w.over) {
+		r.more = true
+		return true, nil
+	}
+	if ctx.Err() != nil {
+		return true, fmt.Errorf("removing what runs left: %w", ctx.Err())
+	}
+	needed, err := w.needed(ctx, d, last)
+	if err != nil || needed {
+		return err != nil, err
+	}
+	if d.bytes == 0 {
+		d.bytes = size(w.root, d.name)
+	}
+	if !w.DryRun {
+		if err := remove(w.root, d.name); err != nil {
+			w.failed.add(err)
+			return false, nil
 		}
-		needed, err := c.needed(ctx, d, last)
-		if err != nil {
-			return r, err
-		}
-		if needed {
-			continue
-		}
-		bytes := size(root, d.name)
-		if !c.DryRun {
-			if err := remove(root, d.name); err != nil {
-				failed.add(err)
-				continue
+	}
+	r.Count, r.Bytes = r.Count+1, r.Bytes+d.bytes
+	r.used(d.used)
+	return false, nil
+}
+
+// shrink removes runs, oldest first, until all have so many bytes less: those that nothing else keeps,
+// and then of the last of each target all but the last.
+func (w *workRemoval) shrink(ctx context.Context, kept []directory, excess int64) error {
+	newest, err := runs.Last(ctx, w.Log, 1)
+	if err != nil {
+		return err
+	}
+	for _, last := range []map[string]bool{w.last, newest} {
+		for i, d := range kept {
+			if excess <= 0 {
+				return nil
+			}
+			if d.name == "" {
+				continue // it was removed
+			}
+			before := w.removed.Count
+			if stop, err := w.remove(ctx, d, last); stop || err != nil {
+				return err
+			}
+			if w.removed.Count > before {
+				excess, kept[i].name = excess-d.bytes, ""
 			}
 		}
-		r.Count, r.Bytes = r.Count+1, r.Bytes+bytes
-		r.used(d.used)
 	}
-	return r, failed.err()
+	return nil
+}
+
+// excess measures the directories of runs, and returns by how much all exceed MaxWork. known is false if
+// there was no time to measure all.
+func (c *Collector) excess(root *os.Root, kept []directory, over <-chan time.Time) (bytes int64, known bool) {
+	if c.MaxWork <= 0 {
+		return 0, true
+	}
+	for i := range kept {
+		if isOver(over) {
+			return 0, false
+		}
+		kept[i].bytes = size(root, kept[i].name)
+		bytes += kept[i].bytes
+	}
+	return bytes - c.MaxWork, true
 }
 
 func isOver(over <-chan time.Time) bool {
@@ -89,16 +160,18 @@ type directory struct {
 	name string
 	run  string // "" of what another process began to remove
 	used time.Time
+
+	bytes int64 // as far as it was measured
 }
 
-// oldRuns are the directories of runs that were not used since Before, and the oldest of
+// oldRuns returns the directories of runs that were not used since Before, and the oldest of
 // those that are too many, oldest first, and then what another process did not remove to
 // the end: it may be what cannot be removed, which is not to take the time of the rest.
-// All else that lies there is not ours to remove.
-func (c *Collector) oldRuns(root *os.Root) ([]directory, error) {
+// kept are the other runs, oldest first. All else that lies there is not ours to remove.
+func (c *Collector) oldRuns(root *os.Root) (remove, kept []directory, err error) {
 	entries, err := fs.ReadDir(root.FS(), ".")
 	if err != nil {
-		return nil, fmt.Errorf("looking for what runs left: %w", err)
+		return nil, nil, fmt.Errorf("looking for what runs left: %w", err)
 	}
 	var all, begun []directory
 	for _, e := range entries {
@@ -115,7 +188,7 @@ func (c *Collector) oldRuns(root *os.Root) ([]directory, error) {
 			continue // another process removed it
 		}
 		if err != nil {
-			return nil, fmt.Errorf("looking for what runs left: %w", err)
+			return nil, nil, fmt.Errorf("looking for what runs left: %w", err)
 		}
 		d.used = info.ModTime()
 		if began := ulid.Time(id.Time()); began.After(d.used) {
@@ -132,7 +205,7 @@ func (c *Collector) oldRuns(root *os.Root) ([]directory, error) {
 	for old < len(all) && (all[old].used.Before(c.Before) || c.mostLeft > 0 && len(all)-old > c.mostLeft) {
 		old++
 	}
-	return append(all[:old], begun...), nil
+	return append(slices.Clone(all[:old]), begun...), all[old:], nil
 }
 
 // needed reports whether what a run left is needed to explain what happened, or by the

@@ -52,6 +52,8 @@ type Config struct {
 	Network     string             // of every container; "" is the engine's default
 	Memory      int64              // of every container, in bytes; 0 is the engine's default
 	Pids        int64              // processes and threads of every container; 0 is the engine's default
+	MaxWork     int64              // bytes that one run may leave in its directory; 0 is invoke.DefaultMaxWork
+	MaxWorkAll  int64              // bytes that the directories of all runs have; 0 is gc.DefaultMaxWork
 	Notice      func(string)       // receives in a sentence what was found of dead runs
 	Crashed     func(*crash.Error) // receives each panic
 	Reserve     *Reserve           // of processes that serve; may be nil: they end with their run
@@ -106,7 +108,7 @@ func (c *Config) Prepare(in *Input, on *Connection, request Request) *Run {
 		},
 		Containers: runner.Containers{
 			Engine: on.Engine, Images: in.pinned(on.Images), Parallelism: c.Parallelism, Pull: c.Pull,
-			Network: c.Network, Memory: c.Memory, Pids: c.Pids, Remote: on.Info.Remote, Copies: on.Info.Copies, Works: on.Info.Works, Pins: on.Info.Pins, Written: in.written(), Place: request.Place,
+			Network: c.Network, Memory: c.Memory, Pids: c.Pids, MaxWork: c.MaxWork, Remote: on.Info.Remote, Copies: on.Info.Copies, Works: on.Info.Works, Pins: on.Info.Pins, Written: in.written(), Place: request.Place,
 			Run: in.Run, Log: c.Log.ID(), Workspace: in.Workspace, Work: in.Work, Now: c.Now,
 		},
 		Caller: runner.Caller{Details: c.details(in, on, request), Crashed: c.Crashed},
@@ -208,7 +210,7 @@ func (w *worker) hold(ctx context.Context, run *Run, place string) (held *runs.R
 		written()
 		held.End()
 		// At worst it stays: a run does not fail of it.
-		_ = gc.Sometimes(context.Background(), w.Log, filepath.Join(w.Workspace, engine.StateDir), w.Now())
+		_ = gc.Sometimes(context.Background(), w.Log, filepath.Join(w.Workspace, engine.StateDir), run.Input.Run, w.MaxWorkAll, w.Now())
 	}, nil
 }
 

@@ -50,6 +50,8 @@ type pendingCall struct {
 	path     string // begins those of its files
 	stdin    []byte
 
+	inputSize int64 // of the file that keeps it
+
 	tail           Tail
 	answer         answer
 	keeping        *keepLines // nil where an action has nothing kept
@@ -116,6 +118,9 @@ func (v *Invoker) Call(ctx context.Context, t *Target, c Call) (got Result, err 
 
 // newCall makes a call ready, down to the file that keeps its input.
 func (v *Invoker) newCall(ctx context.Context, t *Target, c Call, input []byte) (*pendingCall, error) {
+	if err := v.checkWork(c.Action); err != nil {
+		return nil, err
+	}
 	image := t.Image
 	if !t.runsOwnImage(c.Invocation) {
 		var err error
@@ -191,8 +196,12 @@ func (v *Invoker) collect(ctx context.Context, p *pendingCall, run func(context.
 	if kept := errors.Join(p.transcripts[0].close(), p.transcripts[1].close()); kept != nil {
 		v.observer.Warn(p.resource, p.Action, fmt.Sprintf("output was not kept: %v", kept))
 	}
+	v.count(p)
 	if err != nil {
 		return got, v.containers.Stop.Interrupted(ctx, explain(err, p))
+	}
+	if got.Exit.Code == 0 {
+		return got, v.checkWork(p.Action)
 	}
 	return got, nil
 }

@@ -23,6 +23,7 @@ type process struct {
 	what  string      // names it in errors
 	home  *Invoker    // runs its container
 	view  engine.View // what its mounts led to when it was started
+	work  string      // its work directory; "" is none on this machine
 	stdin *stdinQueue
 	kill  func(error)
 	ended chan struct{} // closed once the container is gone

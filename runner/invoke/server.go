@@ -188,6 +188,9 @@ func (s *server) call(ctx context.Context, c *pendingCall) (exit engine.Exit, se
 	if err != nil {
 		return engine.Exit{}, false, err
 	}
+	if p.work != "" {
+		defer s.invoker.left.measure(p.work)
+	}
 	late := make(chan struct{})
 	defer unwatched.AfterFunc(c.timeout, func() { close(late) })()
 	select {
@@ -329,6 +332,9 @@ func (p *process) start(ctx context.Context, s *server, image engine.Image, path
 	spec.Passing = true
 	running, kill := context.WithCancelCause(context.WithoutCancel(ctx))
 	p.kill = kill
+	if !v.containers.Remote {
+		p.work = path + workSuffix
+	}
 	go func() {
 		exit, err := v.runContainer(running, spec, engine.IO{Stdin: p.stdin, Stdout: p, Stderr: processErrors{p}})
 		kill(nil)

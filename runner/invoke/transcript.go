@@ -92,7 +92,9 @@ func (v *Invoker) keepInput(t *Target, p *pendingCall) error {
 	if err := json.Indent(&text, v.discreet(document, p.Discreet, "kept", "adopt"), "", "  "); err != nil {
 		return fmt.Errorf("formatting the input for the record: %w", err)
 	}
-	return os.WriteFile(p.path+inputSuffix, []byte(v.secrets.Mask(text.String())+"\n"), 0o600)
+	masked := v.secrets.Mask(text.String()) + "\n"
+	p.inputSize = int64(len(masked))
+	return os.WriteFile(p.path+inputSuffix, []byte(masked), 0o600)
 }
 
 // discreet is a document of the protocol without what Mask does not find: secrets that are

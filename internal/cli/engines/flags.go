@@ -8,12 +8,14 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/deployster-go/deployster/control/gc"
 	"github.com/deployster-go/deployster/control/runs"
 	"github.com/deployster-go/deployster/engine"
 	"github.com/deployster-go/deployster/internal/cli/app"
 	"github.com/deployster-go/deployster/internal/cli/exit"
 	"github.com/deployster-go/deployster/internal/lockfile"
 	"github.com/deployster-go/deployster/internal/phrase"
+	"github.com/deployster-go/deployster/runner/invoke"
 )
 
 // Flags are the flags of commands that run containers.
@@ -21,8 +23,10 @@ type Flags struct {
 	Pull       string
 	Network    string
 	typesImage string
-	Memory     sizeFlag
+	Memory     Size
 	Pids       int64
+	MaxWork    Size
+	MaxWorkAll Size
 	noCache    bool     // see RegisterCache
 	Abandon    []string // see RegisterAbandon
 
@@ -40,6 +44,9 @@ func (f *Flags) Register(c *cobra.Command) {
 	c.Flags().StringVar(&f.typesImage, "types-image", "", "image that holds the deployster binary for the engine's platform, for the types that ship with it; with --engine kubernetes a repository to which this binary is pushed")
 	c.Flags().Var(&f.Memory, "memory", "memory of every container, such as 512MiB (default: the engine's)")
 	c.Flags().Int64Var(&f.Pids, "pids", 0, "how many processes and threads every container may have (default: the engine's)")
+	f.MaxWork, f.MaxWorkAll = invoke.DefaultMaxWork, gc.DefaultMaxWork
+	c.Flags().Var(&f.MaxWork, "max-work", "size of the files that one run may leave in .deployster/work")
+	c.Flags().Var(&f.MaxWorkAll, "max-work-all", "size of those of all runs, above which the oldest are removed")
 	_ = c.RegisterFlagCompletionFunc("pull", cobra.FixedCompletions([]string{"missing", "always", "never"}, cobra.ShellCompDirectiveNoFileComp))
 	_ = c.RegisterFlagCompletionFunc("network", cobra.FixedCompletions([]string{"none", "host"}, cobra.ShellCompDirectiveNoFileComp))
 }
@@ -87,8 +94,8 @@ func (f *Flags) Policy() (engine.PullPolicy, error) {
 	}
 }
 
-// sizeFlag is a number of bytes, written with or without a unit.
-type sizeFlag int64
+// Size is a flag with a number of bytes, written with or without a unit.
+type Size int64
 
 var sizeUnits = map[string]float64{
 	"": 1, "b": 1,
@@ -97,16 +104,19 @@ var sizeUnits = map[string]float64{
 	"g": 1 << 30, "gi": 1 << 30, "gib": 1 << 30, "gb": 1e9,
 }
 
-func (s *sizeFlag) String() string {
+// String implements pflag.Value.
+func (s *Size) String() string {
 	if *s == 0 {
 		return ""
 	}
 	return phrase.Size(int64(*s))
 }
 
-func (s *sizeFlag) Type() string { return "size" }
+// Type implements pflag.Value.
+func (s *Size) Type() string { return "size" }
 
-func (s *sizeFlag) Set(text string) error {
+// Set implements pflag.Value.
+func (s *Size) Set(text string) error {
 	digits := strings.TrimRight(text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ ")
 	unit, known := sizeUnits[strings.ToLower(strings.TrimSpace(text[len(digits):]))]
 	n, err := strconv.ParseFloat(digits, 64)
@@ -114,6 +124,6 @@ func (s *sizeFlag) Set(text string) error {
 	if err != nil || !known || !(bytes >= 1) || bytes > math.MaxInt64/2 {
 		return fmt.Errorf("%q is not a size such as 512MiB or 2GiB", text)
 	}
-	*s = sizeFlag(bytes)
+	*s = Size(bytes)
 	return nil
 }

@@ -20,6 +20,7 @@ import (
 	"github.com/deployster-go/deployster/engine"
 	"github.com/deployster-go/deployster/internal/artifacts"
 	"github.com/deployster-go/deployster/internal/cli/app"
+	"github.com/deployster-go/deployster/internal/cli/engines"
 	"github.com/deployster-go/deployster/internal/cli/exit"
 	"github.com/deployster-go/deployster/internal/cli/interrupt"
 	"github.com/deployster-go/deployster/internal/cli/session"
@@ -31,11 +32,12 @@ import (
 type options struct {
 	olderThan time.Duration
 	dryRun    bool
+	maxWork   engines.Size
 }
 
 // NewCommand returns the command.
 func NewCommand(a *app.App) *cobra.Command {
-	var o options
+	o := options{maxWork: gc.DefaultMaxWork}
 	c := &cobra.Command{
 		Use:   "gc [--dry-run] [--older-than DURATION]",
 		Short: "Remove what old runs left in .deployster and nobody needs",
@@ -49,12 +51,16 @@ one does (modules).
 
 It stays, however old it is:
 - what runs left that are alive, or of which something has no end in the log
-- what the last %d runs of each manifest and host left, and the last that failed, and the
+- what the last %[1]d runs of each manifest and host left, and the last that failed, and the
   logs and artifacts of as many build groups of each name
 - locks that somebody holds
 - the deployment log, and what revisions in it carry, also artifacts
 - objects, artifacts and protected documents beside several logs, of which each may need them,
   and those of the last day, or hour
+
+If all that runs left is larger than --max-work-all, the oldest that have ended go before they are as
+old, and at last also those of the last %[1]d runs, but for the last of each manifest and host and the
+last that failed.
 
 What the log does not know, such as what a plan left, stays for a week at least.
 It can run at any time, beside anything, and be killed at any time.`, gc.KeptRuns),
@@ -65,6 +71,7 @@ It can run at any time, beside anything, and be killed at any time.`, gc.KeptRun
 		RunE: func(c *cobra.Command, _ []string) error { return run(c.Context(), a, o) },
 	}
 	c.Flags().BoolVar(&o.dryRun, "dry-run", false, "show what would be removed, and remove nothing")
+	c.Flags().Var(&o.maxWork, "max-work-all", "size of what all runs may leave, above which the oldest are removed")
 	c.Flags().DurationVar(&o.olderThan, "older-than", gc.DefaultAge, "remove only what was not used for so long, such as 24h")
 	return c
 }
@@ -81,7 +88,7 @@ func run(ctx context.Context, a *app.App, o options) error {
 			now := a.Now()
 			c := gc.Collector{
 				Log: log, Dir: filepath.Join(a.Workspace, engine.StateDir),
-				Now: now, Before: now.Add(-o.olderThan), DryRun: o.dryRun,
+				Now: now, Before: now.Add(-o.olderThan), DryRun: o.dryRun, MaxWork: int64(o.maxWork),
 			}
 			if err := addKept(a, path, &c); err != nil {
 				return err

@@ -51,7 +51,7 @@ func (o *sentOptions) remote(a *app.App) (*client.Client, error) {
 }
 
 // ofServer are flags that say how containers are run, which is for the server to say.
-var ofServer = []string{"engine", "oci-runtime", "allow-unbounded", "kubeconfig", "context", "namespace", "pod-security", "image-pull-secret", "node-selector", "toleration", "service-account", "copy-workspace", "parallelism", "pull", "network", "types-image", "memory", "pids", "no-cache", "abandon"}
+var ofServer = []string{"engine", "oci-runtime", "allow-unbounded", "kubeconfig", "context", "namespace", "pod-security", "image-pull-secret", "node-selector", "toleration", "service-account", "copy-workspace", "parallelism", "pull", "network", "types-image", "memory", "pids", "max-work", "max-work-all", "no-cache", "abandon"}
 
 // check refuses what the server says itself.
 func (o *sentOptions) check() error {

@@ -77,6 +77,6 @@ func asking(a *app.App, c work.Config, on *work.Connection, in *work.Input, imag
 		Manifest: in.Manifest, Variables: in.Variables, Secrets: in.Secrets, Expressions: in.Expressions, InitCache: c.InitCache, InitAnswers: c.InitAnswers, Version: c.Version, Verbose: c.Verbose,
 	}, runner.Containers{
 		Engine: on.Engine, Images: images, Parallelism: c.Parallelism, Pull: c.Pull,
-		Network: c.Network, Memory: c.Memory, Pids: c.Pids, Remote: on.Info.Remote, Copies: on.Info.Copies, Works: on.Info.Works, Pins: on.Info.Pins, Run: id, Workspace: a.Workspace, Work: dir, Now: c.Now, Forget: true,
+		Network: c.Network, Memory: c.Memory, Pids: c.Pids, MaxWork: c.MaxWork, Remote: on.Info.Remote, Copies: on.Info.Copies, Works: on.Info.Works, Pins: on.Info.Pins, Run: id, Workspace: a.Workspace, Work: dir, Now: c.Now, Forget: true,
 	}), func() { _ = os.RemoveAll(dir) } // at worst they stay
 }

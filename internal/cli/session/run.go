@@ -38,6 +38,8 @@ type Started struct {
 	signals *interrupt.Signals
 	log     deploylog.Log
 	now     func() time.Time
+
+	maxWorkAll int64 // see work.Config
 }
 
 // config is what all runs of a command have in common.
@@ -47,7 +49,7 @@ func config(a *app.App, log deploylog.Log, input Flags, f engines.Flags) (work.C
 	traced, wrong := a.Traces()
 	c := work.Config{
 		Inputs: Inputs(a, input), Log: log, Machine: engines.Machine(), Texts: texts, Protected: a.Protected(), InitCache: engines.InitCache(a, f), InitAnswers: &inits.Answers{}, Parallelism: a.Global.Parallelism, Pull: policy,
-		Network: f.Network, Memory: int64(f.Memory), Pids: f.Pids, Notice: func(string) {}, Crashed: a.Crashes.Add,
+		Network: f.Network, Memory: int64(f.Memory), Pids: f.Pids, MaxWork: int64(f.MaxWork), MaxWorkAll: int64(f.MaxWorkAll), Notice: func(string) {}, Crashed: a.Crashes.Add,
 	}
 	if traced != nil {
 		c.Trace = func(details map[string]string, place string) work.Trace { return traced.Run(details, place) }
@@ -76,7 +78,7 @@ func Start(ctx context.Context, a *app.App, command string, files []string, flag
 			return nil, err
 		}
 	}
-	s := &Started{Run: &apply.Run{Run: &work.Run{Input: in}}, now: a.Now}
+	s := &Started{Run: &apply.Run{Run: &work.Run{Input: in}}, now: a.Now, maxWorkAll: config.MaxWorkAll}
 	s.Ctx, s.signals = interrupt.Handle(ctx, a.Notice)
 	defer func() {
 		if err != nil {
@@ -146,7 +148,7 @@ func (s *Started) Close() {
 	if s.log != nil {
 		if !s.signals.Interrupted() {
 			// At worst it stays: a command does not fail of what old runs left.
-			_ = gc.Sometimes(s.Ctx, s.log, filepath.Join(s.Workspace, engine.StateDir), s.now())
+			_ = gc.Sometimes(s.Ctx, s.log, filepath.Join(s.Workspace, engine.StateDir), s.Input.Run, s.maxWorkAll, s.now())
 		}
 		_ = s.log.Close()
 	}
