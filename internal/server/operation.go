@@ -18,6 +18,7 @@ import (
 
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/internal/identity"
+	"github.com/deployster-go/deployster/internal/pattern"
 	"github.com/deployster-go/deployster/internal/query"
 )
 
@@ -140,7 +141,11 @@ func (s *Server) answer(ctx context.Context, op Operation, err error) error {
 	case errors.As(err, &headed):
 		return err
 	case errors.As(err, &said):
-		return hidden(ctx, s.outward(said))
+		out := s.outward(said)
+		if out.Error() != said.Error() {
+			s.Logger.Info("a request was refused", "operation", op.ID, "error", said.Error())
+		}
+		return hidden(ctx, out)
 	case errors.Is(err, query.ErrNotFound):
 		return hidden(ctx, huma.Error404NotFound(err.Error()))
 	case isKept(err) != nil:
@@ -173,14 +178,24 @@ func (s *Server) outward(said huma.StatusError) huma.StatusError {
 		return said
 	}
 	out := *model
-	out.Detail = s.outside(out.Detail)
+	out.Detail = withoutFiles(s.outside(out.Detail))
 	out.Errors = slices.Clone(out.Errors)
 	for i, e := range out.Errors {
 		detail := *e
-		detail.Message = s.outside(detail.Message)
+		detail.Message = withoutFiles(s.outside(detail.Message))
 		out.Errors[i] = &detail
 	}
 	return &out
+}
+
+// systemFile is the absolute path in an error of a system call of this process, such as "open /etc/x:
+// permission denied". A path that somebody sent, such as that of a plug, is in no such error.
+var systemFile = pattern.Lazy(`\b((?:open|openat|stat|lstat|read|readdirent|readlink|write|mkdir|mkdirat|remove|unlink|unlinkat|rename|link|symlink|chmod|chown|chtimes|truncate|flock|fork/exec|exec:|dial unix|listen unix) )/[^\s:"]+(?:( )/[^\s:"]+)?(: )`)
+
+// withoutFiles returns a text in which the files of system calls have no names: where they lie is of no use
+// to a caller elsewhere. The log of the server has them.
+func withoutFiles(text string) string {
+	return systemFile().ReplaceAllString(text, "${1}a file of the server$3")
 }
 
 // outside returns what has a text name nothing of some directories but what lies in them, from there.
