@@ -16,7 +16,7 @@ import (
 	"github.com/deployster-go/deployster/pipeline/reason"
 )
 
-// waitingApproval is a revision that waits for approval.
+// waitingApproval is a revision that waits for approval, or that somebody asks to release.
 type waitingApproval struct {
 	Pipeline, Stage, Revision string
 	Says                      string
@@ -26,7 +26,10 @@ type waitingApproval struct {
 	Until                     time.Time // "" is any time
 	Seq                       int64
 	Observed                  bool // of a pipeline that promotes by observed state
-	May                       bool // who asks may approve
+	May                       bool // who asks may approve, or accept
+
+	AskedBy    string // who asks to release it; "" is that it waits for approval
+	MayDecline bool
 }
 
 // approvalsBody is all that waits for approval.
@@ -51,11 +54,14 @@ func (p *Pages) approvals(r *http.Request, k *known) (page, error) {
 	body, who := approvalsBody{Waiting: slices.Clone(all)}, identity.Of(r.Context())
 	for i := range body.Waiting {
 		w := &body.Waiting[i]
-		w.May = k.present() && who.May(identity.Approver, identity.Pipelines, w.Pipeline)
+		if w.AskedBy == "" {
+			w.May = k.present() && who.May(identity.Approver, identity.Pipelines, w.Pipeline)
+			continue
+		}
+		w.May = k.present() && who.May(identity.Operator, "", "") && who.Name != w.AskedBy
+		w.MayDecline = k.present() && who.May(identity.Operator, identity.Pipelines, w.Pipeline)
 	}
-	if done := r.URL.Query().Get("done"); done == "approve" || done == "reject" {
-		body.Done = map[string]string{"approve": "Approved.", "reject": "Rejected."}[done]
-	}
+	body.Done = map[string]string{"approve": "Approved.", "reject": "Rejected.", "accept": "Accepted and released.", "decline": "Declined."}[r.URL.Query().Get("done")]
 	return page{Title: "Approvals", Tab: "approvals", Follow: following("pipeline", "stage", "environment", "task"), Body: body}, nil
 }
 
@@ -84,6 +90,9 @@ func findApprovals(k *known) (all []waitingApproval, err error) {
 	for _, s := range pipelines {
 		for _, a := range s.Waiting {
 			r := a.First
+			if r.Code == reason.AwaitsAcceptance {
+				all = append(all, waitingApproval{Pipeline: s.Name, Revision: r.Revision, Says: r.Message(), Carries: r.Name, Until: r.Until, Seq: r.Seq, AskedBy: r.Actor})
+			}
 			if r.Code != reason.AwaitsApproval {
 				continue
 			}
@@ -112,7 +121,8 @@ func findApprovals(k *known) (all []waitingApproval, err error) {
 	return all, nil
 }
 
-// decide approves or rejects, as a form asks for it, by the API: it says who may.
+// decide approves or rejects a revision, or accepts or declines that it is released, as a form asks for it, by the API:
+// it says who may.
 func (p *Pages) decide(w http.ResponseWriter, r *http.Request) {
 	if err := r.ParseForm(); err != nil {
 		p.fail(w, r, http.StatusBadRequest, "The form cannot be read.")
@@ -123,15 +133,15 @@ func (p *Pages) decide(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	verb, sent := r.PostFormValue("verdict"), map[string]string{}
-	switch verb {
-	case "approve":
-		sent["carries"] = r.PostFormValue("carries")
-	case "reject":
-	default:
-		p.fail(w, r, http.StatusBadRequest, "The form neither approves nor rejects.")
+	fields, known := map[string][]string{
+		"approve": {"stage", "revision", "reason", "carries"}, "reject": {"stage", "revision", "reason"},
+		"accept": {"revision", "content"}, "decline": {"revision", "reason"},
+	}[verb]
+	if !known {
+		p.fail(w, r, http.StatusBadRequest, "The form neither approves nor rejects anything, nor accepts or declines it.")
 		return
 	}
-	for _, name := range []string{"stage", "revision", "reason"} {
+	for _, name := range fields {
 		sent[name] = r.PostFormValue(name)
 	}
 	kind := "pipelines"

@@ -195,7 +195,7 @@ func TestApprovalsAreGivenByForms(t *testing.T) {
 		"proof of another":       {approver, form(approver, "approve", "r2", "form", operator.form("/approvals")), nil, http.StatusForbidden, "not sent by a page"},
 		"of another site":        {approver, form(approver, "approve", "r2"), []string{"Origin", "https://elsewhere.example"}, http.StatusForbidden, "not sent by a page"},
 		"across sites":           {approver, form(approver, "approve", "r2"), []string{"Sec-Fetch-Site", "same-site"}, http.StatusForbidden, "not sent by a page"},
-		"something else":         {approver, form(approver, "release", "r2"), nil, http.StatusBadRequest, "neither approves nor rejects"},
+		"something else":         {approver, form(approver, "release", "r2"), nil, http.StatusBadRequest, "neither approves nor rejects anything"},
 		"what it does not carry": {approver, form(approver, "approve", markup, "carries", "sha256:0a"), nil, http.StatusConflict, "look at it again"},
 		"no such revision":       {approver, form(approver, "approve", "r9"), nil, http.StatusNotFound, "r9"},
 		"no such pipeline":       {approver, form(approver, "approve", "r2", "pipeline", "../environments/x"), nil, http.StatusNotFound, "no such pipeline"},
@@ -214,6 +214,44 @@ func TestApprovalsAreGivenByForms(t *testing.T) {
 		assert.Equal(t, test.revision, recorded[0].Revision)
 		assert.Contains(t, string(recorded[0].Data), `"token approver"`)
 	}
+}
+
+// A form accepts or declines what somebody asks to release, as the API does.
+func TestReleasesAreAcceptedByForms(t *testing.T) {
+	s := newSite(t, querytest.Large(8, 13)...)
+	all := pipelines.New(s.log, s.now)
+	for _, revision := range []string{"wide", "wider", "mine"} {
+		by := map[bool]string{true: "token operator", false: "token ci"}[revision == "mine"]
+		s.must(all.Command(t.Context(), "gateway", pipeline.Ask{Release: pipeline.Release{Revision: revision, ID: s.id(), By: by}, Excess: []string{"plug root: asks for path /<b>; allowed: nothing"}}))
+	}
+	viewer, operator := s.signedIn(identity.Viewer), s.signedIn(identity.Operator)
+	body := operator.shows(http.StatusOK, "release of revision wide", "/approvals")
+	assert.Contains(t, body, "asked for by token ci, and not released: plug root: asks for path /&lt;b&gt;; allowed: nothing")
+	assert.Equal(t, 2, strings.Count(body, `value="accept"`), "they accept what they ask for themselves")
+	assert.Equal(t, 3, strings.Count(body, `value="decline"`))
+	body = viewer.shows(http.StatusOK, "You may not accept it", "/approvals")
+	assert.NotContains(t, body, `value="accept"`)
+	contents := regexp.MustCompile(`name="content" value="(sha256:[0-9a-f]{64})"`).FindAllStringSubmatch(operator.shows(http.StatusOK, "", "/approvals"), -1)
+	require.Len(t, contents, 3)
+	form := func(b *browser, verdict, revision, content string) url.Values {
+		return url.Values{"form": {b.form("/approvals")}, "pipeline": {"gateway"}, "revision": {revision}, "content": {content}, "verdict": {verdict}, "reason": {"too wide"}}
+	}
+	operator.sends(http.StatusConflict, "look at it again", "/approvals", form(operator, "accept", "wide", contents[1][1]))
+	viewer.sends(http.StatusForbidden, "you may not do this", "/approvals", form(viewer, "accept", "wide", contents[0][1]))
+	operator.sends(http.StatusConflict, "who does not accept it", "/approvals", form(operator, "accept", "mine", contents[2][1]))
+	operator.sends(http.StatusOK, "Accepted and released.", "/approvals", form(operator, "accept", "wide", contents[0][1]))
+	operator.sends(http.StatusOK, "Declined.", "/approvals", form(operator, "decline", "wider", contents[1][1]))
+	for name, revision := range map[string]string{"pipeline-started": "wide", "pipeline-release-declined": "wider"} {
+		newest := s.events(deploylog.Filter{Target: "pipeline/gateway", Name: name, Last: 1})
+		require.Len(t, newest, 1, name)
+		assert.True(t, newest[0].Revision == revision && strings.Contains(string(newest[0].Data), `"token operator"`), "%s: %s %s", name, newest[0].Revision, newest[0].Data)
+	}
+	body = operator.shows(http.StatusOK, "release of revision mine", "/approvals")
+	assert.NotContains(t, body, "revision wide")
+	s.mu.Lock()
+	s.late += 8 * 24 * time.Hour
+	s.mu.Unlock()
+	assert.NotContains(t, s.signedIn(identity.Approver).shows(http.StatusOK, "", "/approvals"), "revision mine", "what has expired")
 }
 
 var regexpRow = regexp.MustCompile(`<tr data-key="(\d+)">`)

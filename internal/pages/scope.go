@@ -2,6 +2,7 @@ package pages
 
 import (
 	"net/http"
+	"slices"
 	"strings"
 
 	"github.com/deployster-go/deployster/internal/identity"
@@ -22,8 +23,12 @@ func mayRead(who identity.Identity, pattern, name string) bool {
 	return false
 }
 
-// approvalsFor is what waits for approval in the pipelines that who asks may read.
+// approvalsFor is what waits for approval in the pipelines that who asks may read. What somebody asks for may have
+// expired since that was found out.
 func (p *Pages) approvalsFor(r *http.Request, k *known) ([]waitingApproval, error) {
 	all, err := p.approvalsOf(k)
+	all = slices.DeleteFunc(slices.Clone(all), func(w waitingApproval) bool {
+		return w.AskedBy != "" && k.present() && !w.Until.After(p.Now())
+	})
 	return scope.Rows(r.Context(), identity.Pipelines, all, func(w waitingApproval) string { return w.Pipeline }), err
 }
