@@ -59,6 +59,12 @@ func differences(before, after *definition.Definition) string {
 
 func TestADefinitionIsWrittenAsPeopleDo(t *testing.T) {
 	assert.Equal(t, daemon, string(logDaemon(t).YAML()))
+	const allowing = "allow: {files: [site/*.html], hosts: name == a, images: ['registry.example/gw:1.*'], plugs: {root: {path: site, read_only: true}}, types: [deployster/file]}\n"
+	allows := mustDefine(t, daemon+allowing)
+	assert.Equal(t, daemon+allowing, string(allows.YAML()))
+	changed, err := allows.Set([]string{"task.vars.image=log-daemon:2"}, anyQuery)
+	require.NoError(t, err)
+	assert.Equal(t, allows.Allow, changed.Allow, "changed by --set of something else")
 	failing := strings.Replace(daemon, "  auto", "  max_failed: 2\n  auto", 1)
 	assert.Equal(t, failing, string(mustDefine(t, failing).YAML()))
 }

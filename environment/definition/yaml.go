@@ -72,6 +72,7 @@ func file(path string, from map[string]any) *yaml.Node {
 		switch members, _ := value.(map[string]any); {
 		case join(path, key) == "task.vars":
 			n.Style = 0 // one variable a line
+		case join(path, key) == "allow": // it has no settings
 		case members != nil:
 			n = file(join(path, key), members)
 		}

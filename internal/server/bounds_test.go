@@ -10,6 +10,7 @@ import (
 
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/environment/definition"
+	"github.com/deployster-go/deployster/internal/allow"
 	"github.com/deployster-go/deployster/internal/must"
 )
 
@@ -150,6 +151,20 @@ func TestWhoBringsWhatToAnEnvironment(t *testing.T) {
 	s.send(200, "environment-updated", "operator", "shop", "update", body{"base": 2, "definition": varied(evil)})
 	got, _ = s.recorded("environment-updated")
 	assert.False(t, got.Bound, "that of an operator of everything is bound")
+	// What an operator of everything allows with a command counts.
+	allowing := func(d *definition.Definition) {
+		d.Allow = &allow.Rules{Files: []string{"site/*.html"}, Plugs: map[string]allow.Plug{"root": {Path: "/srv", ReadOnly: true}}}
+		d.Task.Includes = map[string]string{}
+	}
+	s.send(200, "environment-updated", "operator", "shop", "update", body{"base": 3, "definition": s.definition("shop", "resources: {}", allowing)})
+	page := func(name string) *definition.Definition {
+		return s.definition("shop", "resources: {}", func(d *definition.Definition) {
+			allowing(d)
+			d.Task.Includes = map[string]string{name: s.keep("<h1>")}
+		})
+	}
+	s.send(403, "file conf/a.html: asks for", "of shop", "shop", "update", body{"base": 4, "definition": page("conf/a.html")})
+	s.send(200, "environment-updated", "of shop", "shop", "update", body{"base": 4, "definition": page("site/a.html")})
 	s.send(200, "", "of shop", "shop", "delete", body{"leave_tasks": true})
 	s.send(403, "there is no environment shop", "of shop", "shop", "create", body{"definition": s.definition("shop", evil)})
 }
