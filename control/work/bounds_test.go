@@ -44,7 +44,7 @@ resources:
 
 // effects are what an input comes to where it takes effect: which paths, types, images and mounts.
 func effects(in *Input) (all []string, err error) {
-	configure := in.configure()
+	configure := in.configure(true)
 	for _, p := range in.Whole.Plugs {
 		all = append(all, "path "+p.Path)
 	}
@@ -118,6 +118,7 @@ func (c checkout) owning(text string) record.Files {
 func TestEffectsOfRevisionsThatAreBound(t *testing.T) {
 	c := newCheckout(t, nil)
 	c.identities()
+	c.link("site/out", "/etc")
 	plugged := func(path string) string { return strings.Replace(own, "/srv/gateway}", path+"}", 1) }
 	with := func(image string) string { return strings.Replace(own, "registry.example/gw:{{ revision }}", image, 1) }
 	rules := &allow.Rules{
@@ -166,6 +167,7 @@ func TestEffectsOfRevisionsThatAreBound(t *testing.T) {
 		"a mount of what is read of its own":  {text: own, change: func(s *step.Step) { s.Bounds.Own = c.owning(mounting("/srv/gateway/data", ", read_only: true")) }, refused: "a mount of path /srv/gateway/data, writable; allowed: path /srv/gateway/data, read_only"},
 		"a mount below the workspace":         {text: mounting(filepath.Join(c.dir, "site", "a"), ""), allow: relative, want: "mount of path " + filepath.Join(c.dir, "site", "a") + ", writable"},
 		"a mount below the root":              {text: mounting("/site", ""), allow: relative, refused: "a mount of path /site, writable"},
+		"a mount through a link":              {text: mounting(filepath.Join(c.dir, "site", "out", "a"), ""), allow: relative, refused: "site/out, a link that a type may have made in " + filepath.Join(c.dir, "site")},
 		"mounts of another form":              {text: strings.Replace(own, "[{path: /srv/gateway/data, target: /data}]", "'{{ [[1]] }}'", 1), refused: "mounts of another form"},
 		"a name that stands for names":        {text: plugged("'/srv/{{ revision }}'"), change: func(s *step.Step) { s.Revision = "x"; s.Bounds.Own = c.owning(plugged("'/srv/{{ revision }}'")) }, refused: "plug root: asks for path /srv/x, writable; allowed: nothing"},
 		"a state that names an image":         {text: with("evil.example/a"), change: func(s *step.Step) { s.Bounds.Own = c.owning(late) }, refused: "an image of the definition depends on a state: it counts only if images of allow cover it"},

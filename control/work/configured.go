@@ -183,13 +183,19 @@ func (p *imagePins) close() {
 // configure gives resources the images that a revision carries by their contents; nil where
 // it carries none of configurations. One that it does not carry is refused where it would be
 // applied: which content it has on a host is nothing that the revision says.
-func (in *Input) configure() runner.Configure {
+//
+// Paths are of this machine if here.
+func (in *Input) configure(here bool) runner.Configure {
 	pin := in.pinConfigured()
 	if in.bounds == nil {
 		return pin
 	}
 	return func(r *manifest.Resource, config map[string]any) (map[string]any, error) {
-		if refused := in.bounds.refusal(func(b *bounds) []allow.Excess { return b.configured(r, config, in.Workspace) }); refused != nil {
+		refused := in.bounds.refusal(func(b *bounds) []allow.Excess { return b.configured(r, config, in.Workspace) })
+		if here && in.applies && refused == nil && ships(r.Type) { // what it made is removed without it
+			refused = in.linked(config)
+		}
+		if refused != nil {
 			return nil, &manifest.Error{Problems: []manifest.Problem{{Position: r.At(), Path: r.Path(), Message: in.Masked(refused).Error()}}}
 		}
 		if pin == nil {
@@ -197,6 +203,18 @@ func (in *Input) configure() runner.Configure {
 		}
 		return pin(r, config)
 	}
+}
+
+// linked refuses mounts through links that types may have made for other revisions: the engine would follow them.
+func (in *Input) linked(config map[string]any) error {
+	all, _ := mounted(config)
+	for _, m := range all {
+		_, err := engine.Finder{Written: in.written()}.Find(m.path)
+		if link := new(engine.LinkError); errors.As(err, &link) {
+			return fmt.Errorf("the mount of path %s leads through %s, a link that a type may have made in %s: name the path without the link", m.path, link.Link, link.Within)
+		}
+	}
+	return nil
 }
 
 // pinConfigured is configure without regard to what the input may bring.

@@ -173,7 +173,7 @@ func TestAConfigurationHasTheContentThatItsRevisionCarries(t *testing.T) {
 		require.NoError(t, err)
 		resolved := map[string]any{"image": tc.ref, "name": "n"}
 		got := any(nil)
-		if configure := in.configure(); configure == nil {
+		if configure := in.configure(false); configure == nil {
 			got = tc.ref
 		} else if config, err := configure(in.Manifest.Resource("web"), resolved); err != nil {
 			got = err.Error()

@@ -104,7 +104,7 @@ func (c *Config) Prepare(in *Input, on *Connection, request Request) *Run {
 			Protected: cmp.Or(c.Protected, Protected(in.Workspace)),
 		},
 		Spec: runner.Spec{
-			Key: c.Texts.Key, Manifest: in.Manifest, Replace: in.Replace, Variables: in.Variables, Secrets: in.Secrets, Expressions: in.Expressions, Configure: in.configure(), InitCache: c.InitCache, InitAnswers: c.InitAnswers, Version: c.Version, Verbose: c.Verbose,
+			Key: c.Texts.Key, Manifest: in.Manifest, Replace: in.Replace, Variables: in.Variables, Secrets: in.Secrets, Expressions: in.Expressions, Configure: in.configure(!on.Info.Remote), InitCache: c.InitCache, InitAnswers: c.InitAnswers, Version: c.Version, Verbose: c.Verbose,
 		},
 		Containers: runner.Containers{
 			Engine: on.Engine, Images: in.pinned(on.Images), Parallelism: c.Parallelism, Pull: c.Pull,
