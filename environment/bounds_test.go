@@ -57,6 +57,23 @@ func TestOnlyRevisionsOfThoseWhoMayNotBringEverythingAreBound(t *testing.T) {
 	wants(5, 5, false, nil)
 }
 
+// What is made of a bound revision is bound if that has anything besides some variables which the definition has not.
+func TestWhatIsMadeOfABoundRevision(t *testing.T) {
+	w := newWorld(t)
+	assert.False(t, w.state.StaysBound("image"), "there is no revision")
+	w.propose(Create{Definition: defined(image("log-daemon:1")), By: "alice@host"})
+	assert.False(t, w.state.StaysBound("image"))
+	w.propose(Update{Base: 1, Definition: defined(image("log-daemon:2")), Bound: true, By: "ci"})
+	assert.False(t, w.state.StaysBound("image"))
+	assert.True(t, w.state.StaysBound("revision"))
+	d := defined(image("log-daemon:2"))
+	d.Deployment.MaxOver++
+	w.propose(Update{Base: 2, Definition: d, Bound: true, By: "ci"})
+	assert.True(t, w.state.StaysBound("image"))
+	w.propose(Update{Base: 3, Definition: defined(image("log-daemon:3")), By: "alice@host"})
+	assert.False(t, w.state.StaysBound("image"))
+}
+
 // Who changes only where a task runs does not bring the task.
 func TestATaskOfTheDefinitionIsOnOtherHosts(t *testing.T) {
 	w := newWorld(t)

@@ -3,6 +3,7 @@ package environment
 import (
 	"fmt"
 	"iter"
+	"maps"
 	"reflect"
 	"slices"
 	"time"
@@ -247,6 +248,24 @@ func (s *State) Owner() (r report.Revision, ok bool) {
 		return r, false
 	}
 	return s.revisions[s.owner-1].Revision, true
+}
+
+// StaysBound reports whether a revision that is made of the newest one, with other values of some variables, has anything
+// of who may bring no more than the definition names and allows.
+func (s *State) StaysBound(variables ...string) bool {
+	if len(s.revisions) == 0 || !s.revisions[len(s.revisions)-1].Bound {
+		return false
+	}
+	own, known := s.Owner()
+	without := func(d *definition.Definition) *definition.Definition {
+		other := *d
+		other.Task.Vars = maps.Clone(d.Task.Vars)
+		for _, name := range variables {
+			delete(other.Task.Vars, name)
+		}
+		return &other
+	}
+	return !known || len(definition.Diff(without(own.Definition), without(s.revisions[len(s.revisions)-1].Definition))) > 0
 }
 
 // FirstRevision is the first revision since the environment was created last: those before

@@ -190,7 +190,7 @@ func (p *Promotion) revise(ctx context.Context, s step.Step, artifacts map[strin
 		}
 		d := taskOf(all[len(all)-1].Definition, s, artifacts)
 		r = report.Revision{Number: len(all) + 1, Definition: d}
-		return state.Propose(environment.Update{Base: len(all), Definition: d, Bound: s.Bounds != nil || all[len(all)-1].Bound, By: string(s.Target)}, p.environments.Now())
+		return state.Propose(environment.Update{Base: len(all), Definition: d, Bound: s.Bounds != nil || state.StaysBound(Variables()...), By: string(s.Target)}, p.environments.Now())
 	})
 	return r, err
 }

@@ -2,6 +2,7 @@ package promotion_test
 
 import (
 	"context"
+	"maps"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -20,6 +21,7 @@ import (
 	envrecord "github.com/deployster-go/deployster/environment/record"
 	"github.com/deployster-go/deployster/internal/must"
 	"github.com/deployster-go/deployster/internal/waittest"
+	deploying "github.com/deployster-go/deployster/pipeline/deployment"
 	"github.com/deployster-go/deployster/pipeline/record"
 	"github.com/deployster-go/deployster/pipeline/step"
 	"github.com/deployster-go/deployster/pipeline/upstream"
@@ -143,6 +145,37 @@ func TestAStageTellsItsEnvironmentWhatItsRevisionTakes(t *testing.T) {
 	config := map[string]any{"revision": "3", "artifacts": map[string]any{"tar": "config-3.tar"}}
 	assert.Equal(t, map[string]any{"config": config}, revisions[1].Definition.Task.Vars["pipeline_inputs"])
 	assert.NotContains(t, revisions[2].Definition.Task.Vars, "pipeline_inputs")
+}
+
+// A revision of the environment is bound if the revision of the pipeline is, or if it has something else of who may
+// bring no more than the environment names and allows; and not because an earlier one was.
+func TestOnlyWhatIsBroughtWithBoundsIsBound(t *testing.T) {
+	p := newPromoted(t)
+	after := int64(0)
+	deploy := func(deployment string, bound bool) bool {
+		s := prod
+		if s.Deployment, s.Revision = deployment, deployment; bound {
+			s.Bounds = &deploying.Bounds{}
+		}
+		after = p.finishes(s, after).Seq
+		all := p.state().Revisions()
+		return all[len(all)-1].Bound
+	}
+	assert.False(t, deploy("1", false))
+	assert.True(t, deploy("2", true))
+	assert.False(t, deploy("3", false), "it is bound since another one was")
+	assert.True(t, deploy("4", true))
+	update := func(bound bool, port int) {
+		all := p.state().Revisions()
+		d := *all[len(all)-1].Definition
+		d.Task.Vars = maps.Clone(d.Task.Vars)
+		d.Task.Vars["port"] = port
+		p.do(environment.Update{Base: len(all), Definition: &d, Bound: bound})
+	}
+	update(true, 81)
+	assert.True(t, deploy("5", false), "the port of somebody who may not set it is not bound any more")
+	update(false, 82)
+	assert.False(t, deploy("6", false), "an operator of everything answers for it")
 }
 
 // Versions before wrote why they deployed, in words, and no step.

@@ -99,7 +99,7 @@ func (c *Controller) revise(ctx context.Context, s promotion.Step, variable stri
 		vars[variable] = valueOf(s)
 		d.Task.Vars = vars
 		r = report.Revision{Number: len(all) + 1, Definition: &d}
-		return state.Propose(environment.Update{Base: len(all), Definition: &d, Bound: bound || all[len(all)-1].Bound, By: string(s.Target)}, c.Now())
+		return state.Propose(environment.Update{Base: len(all), Definition: &d, Bound: bound || state.StaysBound(variable), By: string(s.Target)}, c.Now())
 	})
 	return r, err
 }
