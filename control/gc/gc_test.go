@@ -228,6 +228,30 @@ func TestTheEndsOfRunsCollectOnceAnHour(t *testing.T) {
 	p.wantLeft(young)
 }
 
+// A clock that is a year ahead for a while makes nothing old.
+func TestAClockThatIsFarAheadForAWhileRemovesNothing(t *testing.T) {
+	p := newPlace(t)
+	sometimes := func() { require.NoError(t, gc.Sometimes(t.Context(), p.log, p.dir, "none", 0, p.now)) }
+	var all []string
+	for i := range 2 * gc.KeptRuns {
+		all = append(all, p.ran("run/web.yaml", time.Duration(20-i)*day, started, succeeded))
+	}
+	sometimes()
+	right := p.now
+	p.now = right.Add(365 * day)
+	sometimes()
+	p.wantLeft(all...)
+	p.now = right.Add(2 * time.Hour)
+	sometimes()
+	p.wantLeft(all...)
+	p.now = right.Add(365 * day) // it is a year later
+	sometimes()
+	p.wantLeft(all...)
+	p.now = p.now.Add(2 * time.Hour)
+	sometimes()
+	p.wantLeft(all[gc.KeptRuns:]...)
+}
+
 func TestTheEndOfARunRemovesABoundedPart(t *testing.T) {
 	p := newPlace(t)
 	for range 60 {

@@ -78,9 +78,13 @@ func sometimes(ctx context.Context, log deploylog.Log, dir, run string, now time
 	if collected(stamp, now) && !grown {
 		return nil
 	}
+	strange := isStrange(stamp, now)
 	// At first, so that what fails is not tried by each run.
 	if err := errors.Join(touch(stamp, now), forgetGrowth(dir)); err != nil {
 		return fmt.Errorf("removing what old runs left: %w", err)
+	}
+	if strange {
+		return nil
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, mostWhole, fmt.Errorf("it took more than %s", mostWhole))
 	defer cancel()
@@ -97,6 +101,14 @@ func sometimes(ctx context.Context, log deploylog.Log, dir, run string, now time
 func collected(stamp string, now time.Time) bool {
 	info, err := os.Lstat(stamp)
 	return err == nil && now.Sub(info.ModTime()).Abs() < interval
+}
+
+// isStrange reports whether the last collection is as long ago as nothing is kept. Either no run was here for
+// long, or the clock was set far ahead and all seems old: the next run that ends an hour later collects,
+// and a clock that is set right until then has removed nothing.
+func isStrange(stamp string, now time.Time) bool {
+	info, err := os.Lstat(stamp)
+	return err == nil && now.Sub(info.ModTime()) > DefaultAge
 }
 
 // grows notes what a run has left, and returns how much runs have left since the last collection. Runs
