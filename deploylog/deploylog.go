@@ -197,6 +197,12 @@ var (
 	ErrInvalid   = errors.New("event is not valid")
 )
 
+// TurnLog is a Log that tells which process has the turn to write, while something waits for that for
+// longer than a moment; "" is that nothing does.
+type TurnLog interface {
+	KeptBy() string
+}
+
 // KeptError is that a caller waits no longer for another process, which has the turn to write.
 // Nothing was recorded.
 type KeptError struct {

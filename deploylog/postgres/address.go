@@ -119,7 +119,7 @@ func parse(text string) (address, error) {
 	c.DialFunc = dialer(c.ConnectTimeout).DialContext
 	c.RuntimeParams["search_path"] = pgx.Identifier{schema}.Sanitize()
 	if c.RuntimeParams["application_name"] == "" {
-		c.RuntimeParams["application_name"] = "deployster"
+		c.RuntimeParams["application_name"] = applicationName()
 	}
 	return address{config: c, schema: schema}, nil
 }

@@ -214,7 +214,7 @@ func (l *Log) AppendThen(ctx context.Context, events []deploylog.Event, then fun
 	}
 	written, err := l.queue.Append(ctx, events, then)
 	if err != nil {
-		err = fmt.Errorf("append to deployment log: %w", l.explain(err))
+		err = fmt.Errorf("append to deployment log: %w", l.explain(l.writer.kept.Explain(err)))
 	}
 	return written, err
 }

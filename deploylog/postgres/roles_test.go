@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
@@ -22,7 +23,28 @@ import (
 	"github.com/deployster-go/deployster/internal/must"
 	"github.com/deployster-go/deployster/internal/objects"
 	"github.com/deployster-go/deployster/internal/protected"
+	"github.com/deployster-go/deployster/internal/waittest"
 )
+
+// lines are what a log tells of itself.
+type lines struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+// Write implements io.Writer.
+func (l *lines) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(p)
+}
+
+// String returns all of them.
+func (l *lines) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.String()
+}
 
 // granted is what docs/log.md says of the rights of roles.
 func granted(t *testing.T) string {
@@ -142,7 +164,8 @@ func TestDefaultPrivilegesGiveNoSecrets(t *testing.T) {
 	}
 }
 
-// Where everybody may take the turn to append, who is kept waiting is told by whom.
+// Where everybody may take the turn to append, who is kept waiting is told by whom, within two seconds, and waits
+// for as long as they want, however often the server ends the wait.
 func TestWhoKeepsTheTurnToAppendIsNamed(t *testing.T) {
 	t.Parallel()
 	const schema = "kept"
@@ -152,24 +175,44 @@ func TestWhoKeepsTheTurnToAppendIsNamed(t *testing.T) {
 	keeping, err := pgx.Connect(t.Context(), strings.NewReplacer("postgres@", "Keeping@", "schema=", "application_name=over%20there&search_path=").Replace(server.URL(schema)))
 	require.NoError(t, err)
 	defer keeping.Close(context.Background())
+	told := &lines{}
+	open := func(t *testing.T, url string) *postgres.Log {
+		return must.Get(postgres.Open(t.Context(), url, postgres.Options{Logger: slog.New(slog.NewTextHandler(told, nil))}))(t)
+	}
 	presumes, looks := open(t, as("waiting", server.URL(schema))), open(t, as("waiting", server.URL(schema)))
+	defer presumes.Close()
+	defer looks.Close()
 	for _, l := range []*postgres.Log{presumes, looks} {
-		l.SetTurnTime(4 * time.Second)
+		l.SetTurnTime(time.Second)
 		l.SetPresumeTime(time.Hour)
 	}
 	appends(t, presumes, hosts("d", 2)...)
 	does(t, keeping, "SELECT pg_advisory_lock($1)", owner.AppendKey())
-	says := fmt.Sprintf(`the turn to append is kept by process %d of the server, of the user "Keeping" with application_name 'over there'`, keeping.PgConn().PID())
+	says := fmt.Sprintf(`process %d of the server, of the user "Keeping" with application_name 'over there'`, keeping.PgConn().PID())
+	began := time.Now()
+	var patient sync.WaitGroup
+	for i, l := range []*postgres.Log{presumes, looks} {
+		patient.Go(func() { assert.NoError(t, errOf(l.Append(context.Background(), event("patient", fmt.Sprint(i))))) })
+	}
+	waittest.Until(t, func() bool {
+		return strings.Count(told.String(), "the turn to write is kept by "+strings.ReplaceAll(says, `"`, `\"`)) == 2
+	}, "both say who has the turn")
+	t.Logf("both said so after %s", time.Since(began))
 	var both sync.WaitGroup
 	for _, l := range []*postgres.Log{presumes, looks} {
 		both.Go(func() {
-			err := errOf(l.Append(t.Context(), event("d", "kept waiting")))
-			wantError(t, err, nil, says)
-			assert.NotErrorIs(t, err, deploylog.ErrPoisoned)
+			within, cancel := context.WithTimeout(t.Context(), 3*time.Second)
+			defer cancel()
+			err := errOf(l.Append(within, event("d", "kept waiting")))
+			wantError(t, err, context.DeadlineExceeded, says)
+			kept, _ := errors.AsType[*deploylog.KeptError](err)
+			require.NotNil(t, kept, "%v", err)
+			assert.Contains(t, kept.By, says)
 		})
 	}
 	both.Wait()
 	does(t, keeping, "SELECT pg_advisory_unlock_all()")
+	patient.Wait()
 	appends(t, presumes, event("d", "after"))
 }
 

@@ -2,7 +2,6 @@ package postgres
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"time"
@@ -10,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/deployster-go/deployster/deploylog"
+	"github.com/deployster-go/deployster/deploylog/turn"
 	"github.com/deployster-go/deployster/internal/crash"
 )
 
@@ -44,12 +44,14 @@ type writer struct {
 	answerTime time.Duration    // how long the server may take for an answer
 	turnTime   time.Duration    // how long it waits for this process in a transaction, and this process for its turn
 
+	kept    turn.Kept
 	stop    chan struct{}
 	stopped chan struct{}
 }
 
 func newWriter(l *Log) *writer {
-	w := &writer{log: l, registered: map[string]int64{}, presumes: presumeTime, answerTime: answerTime, turnTime: turnTime, stop: make(chan struct{}), stopped: make(chan struct{})}
+	w := &writer{log: l, registered: map[string]int64{}, presumes: presumeTime, answerTime: answerTime, turnTime: turnTime,
+		kept: turn.Kept{Log: l.where.String(), Logger: l.logger, Holder: l.holder}, stop: make(chan struct{}), stopped: make(chan struct{})}
 	go func() {
 		defer crash.End("", "writing the deployment log")
 		w.run()
@@ -148,24 +150,14 @@ func (w *writer) write() {
 		return
 	}
 	ctx := context.Background() // each answer of the server has its own time
-	b := newBatch(w)
-	if w.mayPresume() {
-		if err := b.presume(ctx); !errors.Is(err, errPresumed) {
-			b.end(w.log.keptBy(err))
-			return
-		}
-		b = b.retry()
-	}
-	again := w.conn != nil // the connection may have been lost since it was used
-	err := b.begin(ctx)
-	if err != nil && again && (w.conn == nil || w.conn.IsClosed()) {
-		b = b.retry()
-		err = b.begin(ctx)
-	}
-	if err != nil {
-		w.disconnect()
-		b.requests = b.pending
-		b.end(w.log.keptBy(err))
+	var b *batch
+	written := false
+	err := w.kept.During(func() (err error) {
+		b, written, err = w.takeTurn(ctx)
+		return err
+	})
+	if written || err != nil {
+		b.end(err)
 		return
 	}
 	if err = b.gather(ctx); err != nil {

@@ -7,6 +7,7 @@ import (
 	"context"
 	"crypto/rand"
 	"crypto/sha256"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -48,6 +49,7 @@ type Request struct {
 	Err     error               // decided while its transaction is still open
 
 	taken  atomic.Bool            // by the writer, or by the caller who withdrew it
+	leaves atomic.Bool            // its caller waits no longer, but the writer has taken it
 	done   chan error             // its outcome, sent once
 	placed chan []deploylog.Event // receives what nobody can read yet, once its events are there; nil where nothing follows
 	more   chan *Request          // sends what is to follow; nil is nothing
@@ -88,6 +90,9 @@ func (q *Queue) Append(ctx context.Context, events []deploylog.Event, then func(
 		case unread := <-r.placed:
 			more, err = q.following(r, then, unread)
 		case failed := <-r.done:
+			if errors.Is(failed, errWithdrawn) {
+				failed = ctx.Err()
+			}
 			if failed != nil {
 				return nil, failed
 			}
@@ -102,6 +107,7 @@ func (q *Queue) Append(ctx context.Context, events []deploylog.Event, then func(
 			if r.taken.CompareAndSwap(false, true) {
 				return nil, ctx.Err()
 			}
+			r.leaves.Store(true)
 			gone = nil
 		}
 	}
@@ -196,6 +202,27 @@ func (q *Queue) Take() []*Request {
 		}
 	}
 	return taken
+}
+
+// errWithdrawn ends a request whose caller waits no longer.
+var errWithdrawn = errors.New("withdrawn")
+
+// Return has requests wait again that were taken, before all others. Those whose callers wait no longer end
+// instead.
+func (q *Queue) Return(requests []*Request) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	var wait []*Request
+	for _, r := range requests {
+		if r.leaves.Load() {
+			r.done <- errWithdrawn
+			continue
+		}
+		r.Err = nil
+		r.taken.Store(false)
+		wait = append(wait, r)
+	}
+	q.queue = append(wait, q.queue...)
 }
 
 // Refuse has what waits fail.

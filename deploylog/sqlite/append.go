@@ -19,7 +19,7 @@ func (l *Log) AppendThen(ctx context.Context, events []deploylog.Event, then fun
 	}
 	written, err := l.queue.Append(ctx, events, then)
 	if err != nil {
-		err = fmt.Errorf("append to deployment log: %w", l.writer.kept.explain(explain(l.path, err)))
+		err = fmt.Errorf("append to deployment log: %w", l.writer.kept.Explain(explain(l.path, err)))
 	}
 	return written, err
 }

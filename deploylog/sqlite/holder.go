@@ -5,12 +5,13 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/deployster-go/deployster/deploylog/turn"
 )
 
 // holder is a process that has a lock.
@@ -27,7 +28,7 @@ const maxRecord = 1 << 10
 // self is this process as a holder.
 func self(now time.Time) holder {
 	host, _ := os.Hostname()
-	return holder{os.Getpid(), host, commandOf(os.Args), now.UTC().Truncate(time.Second)}
+	return holder{os.Getpid(), host, turn.Command(os.Args), now.UTC().Truncate(time.Second)}
 }
 
 // record is a holder as it stands in the file of a lock: its process in the first line.
@@ -54,22 +55,6 @@ func readRecord(f *os.File) (h holder, ok bool) {
 	return h, true
 }
 
-// commandOf is the words of a command before its first flag, which may hold a secret.
-func commandOf(args []string) string {
-	const most = 4
-	if len(args) == 0 {
-		return ""
-	}
-	words := []string{filepath.Base(args[0])}
-	for _, word := range args[1:] {
-		if strings.HasPrefix(word, "-") || strings.Contains(word, "=") || len(words) == most {
-			break
-		}
-		words = append(words, word)
-	}
-	return strings.Join(words, " ")
-}
-
 // String says who holds a lock, and whether that goes on. Of a process on another machine only
 // what it wrote down is known.
 func (h holder) String() string {
@@ -77,7 +62,7 @@ func (h holder) String() string {
 	local := h.Host == "" || h.Host == here
 	if local && h.Command == "" {
 		if line, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", h.PID)); err == nil {
-			h.Command = commandOf(strings.Split(strings.TrimRight(string(line), "\x00"), "\x00"))
+			h.Command = turn.Command(strings.Split(strings.TrimRight(string(line), "\x00"), "\x00"))
 		}
 	}
 	text := fmt.Sprintf("process %d", h.PID)

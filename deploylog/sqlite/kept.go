@@ -2,83 +2,34 @@ package sqlite
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"log/slog"
 	"sync"
-	"sync/atomic"
 	"time"
-
-	"github.com/deployster-go/deployster/deploylog"
 )
 
-// Only one process writes at a time. One that was stopped in the midst of that, by Ctrl-Z, a
-// debugger or a machine that froze, keeps the turn: the others say who has it, and wait for as long
-// as their callers do.
-
-const (
-	silentWait = 1500 * time.Millisecond // how long is waited for others before anybody is told
-	repeatWait = 30 * time.Second        // and until it is told again
-)
-
-// kept is that another process has the turn to write.
-type kept struct {
-	path   string
-	logger *slog.Logger
-	by     atomic.Pointer[string] // nil while nobody is waited for, or not for long
-}
-
-// during does something that waits for the turn, and tells who has it when that takes long.
-func (k *kept) during(wait func() error) error {
-	began := time.Now()
-	var mu sync.Mutex
-	over := false
-	var timer *time.Timer
-	tell := func() {
-		mu.Lock()
-		defer mu.Unlock()
-		if over {
-			return
-		}
-		by := k.holder()
-		k.by.Store(&by)
-		k.logger.Warn("the turn to write is kept by "+by+": what is to be recorded waits for it", "path", k.path, "for", time.Since(began).Truncate(time.Second).String())
-		timer.Reset(repeatWait)
-	}
-	mu.Lock()
-	timer = time.AfterFunc(silentWait, tell)
-	mu.Unlock()
-	err := wait()
-	mu.Lock()
-	defer mu.Unlock()
-	over = true
-	timer.Stop()
-	if k.by.Swap(nil) != nil && err == nil {
-		k.logger.Warn("the turn to write came", "path", k.path, "after", time.Since(began).Truncate(time.Second).String())
-	}
-	return err
-}
-
-// holder says who has the turn, as far as the kernel tells: by the anchor, or, of programs that know
-// of none, by the lock of SQLite that is for writing.
-func (k *kept) holder() string {
+// holderOf says who has the turn to write into a log, as far as the kernel tells: by the anchor, or, of
+// programs that know of none, by the lock of SQLite that is for writing.
+func holderOf(path string) string {
 	const walWriteLock = 120 // byte of the file of shared memory, in the format of SQLite
-	if h, ok := kernelHolder(k.path+anchorSuffix, -1); ok {
+	if h, ok := kernelHolder(path+anchorSuffix, -1); ok {
 		return h.String()
 	}
-	if h, ok := kernelHolder(k.path+"-shm", walWriteLock); ok {
+	if h, ok := kernelHolder(path+"-shm", walWriteLock); ok {
 		return h.String()
 	}
 	return "a process that cannot be seen from here, in another container or on another machine"
 }
 
-// explain adds who has the turn to the error of who did not wait for longer.
-func (k *kept) explain(err error) error {
-	by := k.by.Load()
-	if by == nil || !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, context.Canceled) {
-		return err
+// KeptBy implements deploylog.TurnLog.
+func (l *Log) KeptBy() (by string) {
+	l.heldBy.Range(func(_, held any) bool {
+		by = fmt.Sprint(held)
+		return false
+	})
+	if by == "" {
+		by = l.writer.kept.By()
 	}
-	return &deploylog.KeptError{By: *by, Err: err}
+	return by
 }
 
 // pauses have the process hold no lock by which others wait while it is stopped.

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/deployster-go/deployster/deploylog"
+	"github.com/deployster-go/deployster/deploylog/turn"
 )
 
 // Lock implements deploylog.Log.
@@ -29,7 +30,7 @@ func (l *Log) Lock(ctx context.Context, name string) (unlock func(), err error) 
 	began, said := time.Now(), time.Time{}
 	unlock, err = l.turns.Lock(ctx, name, func(name string) (func(), error) {
 		unlock, err := l.TryLock(name)
-		if now := time.Now(); errors.Is(err, deploylog.ErrLocked) && now.Sub(began) >= silentWait && now.Sub(said) >= repeatWait {
+		if now := time.Now(); errors.Is(err, deploylog.ErrLocked) && now.Sub(began) >= turn.Silent && now.Sub(said) >= turn.Repeat {
 			said = now
 			held, _ := errors.AsType[*heldError](err)
 			l.heldBy.Store(name, strings.TrimPrefix(held.by, ": "))
@@ -45,7 +46,7 @@ func (l *Log) Lock(ctx context.Context, name string) (unlock func(), err error) 
 		return nil, &deploylog.KeptError{By: fmt.Sprint(by), Err: err}
 	}
 	if err != nil {
-		return nil, l.writer.kept.explain(err)
+		return nil, l.writer.kept.Explain(err)
 	}
 	return l.pauses.hold(unlock), nil
 }

@@ -16,6 +16,7 @@ import (
 
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/deploylog/queue"
+	"github.com/deployster-go/deployster/deploylog/turn"
 	"github.com/deployster-go/deployster/internal/crash"
 )
 
@@ -43,7 +44,7 @@ type writer struct {
 	registered map[string]int64 // deployments known to have begun, and where; a cache
 
 	gate     sync.Mutex // held while a batch is written, and while the process is paused
-	kept     kept
+	kept     turn.Kept
 	unlocked func() error // why others may have locks of this process
 	queue    *queue.Queue
 	mu       sync.Mutex
@@ -73,7 +74,7 @@ func newWriter(ctx context.Context, path, log string, s settings, q *queue.Queue
 		grown:      growthAfter(-1),
 		stop:       make(chan struct{}),
 		stopped:    make(chan struct{}),
-		kept:       kept{path: path, logger: logger},
+		kept:       turn.Kept{Log: path, Logger: logger, Holder: func() string { return holderOf(path) }},
 	}
 	c, err := connector(path, "rw", s)
 	if err != nil {
@@ -212,7 +213,7 @@ func (w *writer) write() int {
 		}
 	}()
 	began := time.Now()
-	err := w.kept.during(func() error {
+	err := w.kept.During(func() error {
 		if err := w.lockAnchor(began); err != nil {
 			return err
 		}

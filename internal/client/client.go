@@ -14,6 +14,8 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptrace"
+	"net/textproto"
 	"net/url"
 	"path/filepath"
 	"slices"
@@ -21,6 +23,7 @@ import (
 	"time"
 
 	"github.com/deployster-go/deployster/deploylog"
+	"github.com/deployster-go/deployster/internal/phrase"
 )
 
 // Options are how a server is reached.
@@ -31,6 +34,8 @@ type Options struct {
 	Certificate *tls.Certificate // that is shown to a server that asks for one; nil is none
 
 	Idle time.Duration // how long what is sent may make no progress; 0 is 2 minutes
+
+	Notice func(text string) // receives what a request waits for; may be nil
 }
 
 // Client is a server of a log.
@@ -39,6 +44,7 @@ type Client struct {
 	base   string
 	token  string
 	idle   time.Duration
+	notice func(text string)
 	http   *http.Client
 }
 
@@ -73,7 +79,7 @@ const headerTimeout = 2 * time.Minute
 
 // New is a server that is not asked yet. A token is not sent where others could read it.
 func New(o Options) (*Client, error) {
-	c := &Client{server: o.Server, token: o.Token, idle: cmp.Or(o.Idle, headerTimeout), base: strings.TrimSuffix(o.Server, "/")}
+	c := &Client{server: o.Server, token: o.Token, idle: cmp.Or(o.Idle, headerTimeout), notice: o.Notice, base: strings.TrimSuffix(o.Server, "/")}
 	transport := &http.Transport{
 		Proxy: http.ProxyFromEnvironment, TLSHandshakeTimeout: 30 * time.Second, ResponseHeaderTimeout: headerTimeout,
 		ExpectContinueTimeout: headerTimeout, MaxIdleConnsPerHost: 4, IdleConnTimeout: time.Minute, ForceAttemptHTTP2: true,
@@ -185,6 +191,9 @@ func (c *Client) do(ctx context.Context, r request) (answer *http.Response, err 
 
 // send sends a request once.
 func (c *Client) send(ctx context.Context, r request) (*http.Response, error) {
+	if c.notice != nil {
+		ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{Got1xxResponse: c.interim})
+	}
 	address := c.base + r.path
 	if len(r.query) > 0 {
 		address += "?" + r.query.Encode()
@@ -235,6 +244,14 @@ func (c *Client) send(ctx context.Context, r request) (*http.Response, error) {
 	}
 	defer answer.Body.Close() //nolint:errcheck // it is read only
 	return nil, c.refusal(answer, r)
+}
+
+// interim tells what a request waits for, which a server says before it answers.
+func (c *Client) interim(code int, header textproto.MIMEHeader) error {
+	if by := phrase.Plain(header.Get("Deployster-Waits")); code == http.StatusProcessing && by != "" {
+		c.notice(fmt.Sprintf("server %s: waiting to record this: the turn to write is kept by %s", c.server, by))
+	}
+	return nil
 }
 
 // errForeign is wrapped where what answers is something else.

@@ -1,15 +1,18 @@
 package server_test
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"net"
 	"net/http"
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -17,6 +20,7 @@ import (
 
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/deploylog/logtest"
+	"github.com/deployster-go/deployster/internal/identity"
 	"github.com/deployster-go/deployster/internal/must"
 	"github.com/deployster-go/deployster/internal/server"
 )
@@ -167,4 +171,122 @@ type unverified struct {
 
 func (l unverified) Verify(context.Context, ...deploylog.Head) (deploylog.Verification, error) {
 	return deploylog.Verification{}, l.why
+}
+
+// kept is a log of which another process has the turn to write for a while.
+type kept struct {
+	deploylog.Log
+	lasts time.Duration
+}
+
+func (k kept) Lock(ctx context.Context, name string) (func(), error) {
+	<-time.After(k.lasts)
+	return k.Log.Lock(ctx, name)
+}
+
+func (kept) KeptBy() string { return "process 7 (deployster apply) on h" }
+
+// A request that waits for another process says so after two seconds, before it is answered, and then
+// only now and then.
+func TestARequestThatWaitsSaysForWhom(t *testing.T) {
+	for lasts, want := range map[time.Duration]int{time.Second: 0, 10 * time.Second: 1, 50 * time.Second: 2} {
+		inPipesOf(t, func(o *server.Options) { o.Log = kept{o.Log, lasts} }, func(t *testing.T, _ deploylog.Log, p *pipes) {
+			began := time.Now()
+			conn := p.dial("POST /v1/pipelines/gateway/commands/pause HTTP/1.1\nHost: deploy\nAuthorization: Bearer admin\nContent-Type: application/json\nContent-Length: 2\n\n{}")
+			defer conn.Close()
+			answers := bufio.NewReader(conn)
+			for n := range want {
+				interim := must.Get(http.ReadResponse(answers, nil))(t)
+				assert.Equal(t, http.StatusProcessing, interim.StatusCode)
+				assert.Equal(t, "process 7 (deployster apply) on h", interim.Header.Get(server.Waits))
+				assert.Equal(t, 2*time.Second+time.Duration(n)*25*time.Second, time.Since(began))
+			}
+			answer := must.Get(http.ReadResponse(answers, nil))(t)
+			assert.Equal(t, http.StatusNotFound, answer.StatusCode, lasts)
+			assert.Empty(t, answer.Header.Get(server.Waits))
+			assert.Equal(t, lasts, time.Since(began))
+		})
+	}
+}
+
+// stuck is a connection that takes nothing for a while.
+type stuck struct {
+	http.ResponseWriter
+	takes chan struct{}
+}
+
+func (s stuck) Write(p []byte) (int, error) {
+	<-s.takes
+	return len(p), nil
+}
+func (stuck) FlushError() error { return nil }
+
+// As much is kept of the backlog for a follower that takes nothing as is sent at once, however much there is,
+// and nothing of the log is being read for it.
+func TestLittleIsKeptForAFollowerThatTakesNothing(t *testing.T) {
+	for name, size := range map[string]int{"small events": 10, "usual ones": 1000, "large ones": 9 << 10} {
+		synctest.Test(t, func(t *testing.T) {
+			log := logtest.NewMemory().Open()
+			for n := range 200 {
+				e := started(n)
+				e.Data = fmt.Appendf(nil, `{"text":%q}`, strings.Repeat("x", size))
+				require.NoError(t, must.Fail(log.Append(t.Context(), e)))
+			}
+			reads := &atomic.Int32{}
+			s := server.New(options(t, reading{log, reads}))
+			takes := make(chan struct{})
+			keeps, sent := s.SendBacklog(t.Context(), deploylog.Filter{Until: 200}, identity.Identity{Name: "ada", Grants: []identity.Grant{{Role: identity.Viewer}}}, stuck{takes: takes})
+			synctest.Wait()
+			assert.LessOrEqual(t, keeps(), 24<<10, name)
+			assert.Zero(t, reads.Load(), name)
+			close(takes)
+			assert.NoError(t, <-sent, name)
+		})
+	}
+}
+
+// reading counts the reads of a log that are under way.
+type reading struct {
+	deploylog.Log
+	now *atomic.Int32
+}
+
+func (r reading) Read(ctx context.Context, f deploylog.Filter) iter.Seq2[deploylog.Event, error] {
+	return func(yield func(deploylog.Event, error) bool) {
+		r.now.Add(1)
+		defer r.now.Add(-1)
+		r.Log.Read(ctx, f)(yield)
+	}
+}
+
+// verifying is a log that takes long to be verified.
+type verifying struct {
+	deploylog.Log
+	begun, goes chan struct{}
+}
+
+func (v verifying) Verify(ctx context.Context, known ...deploylog.Head) (deploylog.Verification, error) {
+	v.begun <- struct{}{}
+	<-v.goes
+	return v.Log.Verify(ctx, known...)
+}
+
+// One verifies the log at a time. Another one is told at once to try again.
+func TestASecondVerificationIsToldToTryAgain(t *testing.T) {
+	log := verifying{logOf(t, 3), make(chan struct{}, 2), make(chan struct{})}
+	_, url := newServer(t, log)
+	first := make(chan int, 1)
+	go func() {
+		status, _, _ := ask(t, "GET", url+"/v1/log/verify", "viewer", "")
+		first <- status
+	}()
+	<-log.begun
+	status, header, body := ask(t, "GET", url+"/v1/log/verify", "viewer", "")
+	assert.Equal(t, http.StatusTooManyRequests, status)
+	assert.Equal(t, "10", header.Get("Retry-After"))
+	assert.Contains(t, body, "ask again later")
+	close(log.goes)
+	assert.Equal(t, http.StatusOK, <-first)
+	status, _, _ = ask(t, "GET", url+"/v1/log/verify", "viewer", "")
+	assert.Equal(t, http.StatusOK, status)
 }

@@ -1,11 +1,25 @@
 package server
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
+	"net/http"
+	"time"
 
 	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/deployster-go/deployster/deploylog"
+	"github.com/deployster-go/deployster/internal/identity"
 )
+
+// SendBacklog sends who follows what there is already. keeps returns how many bytes are kept for them.
+func (s *Server) SendBacklog(ctx context.Context, f deploylog.Filter, who identity.Identity, w http.ResponseWriter) (keeps func() int, sent <-chan error) {
+	out := &eventWriter{w: w, control: http.NewResponseController(w), stalled: time.Minute, may: func() bool { return true }, asked: time.Now(), who: who}
+	done := make(chan error, 1)
+	go func() { done <- s.backlog(ctx, f, out) }()
+	return func() int { return out.buffer.Cap() }, done
+}
 
 // Undocumented is what of the answer of an operation its document does not say.
 func (s *Server) Undocumented(method, path, text string) error {

@@ -79,7 +79,7 @@ func register[I, O any](s *Server, op Operation, handle func(context.Context, *I
 			defer leave()
 		}
 		receive(w, r)
-		next(ctx)
+		next(s.mayWait(ctx, op, r, w))
 	}}
 	huma.Register(s.api, h, func(ctx context.Context, in *I) (*O, error) {
 		if !op.streams { // the time begins when all of the request has come
@@ -87,6 +87,7 @@ func register[I, O any](s *Server, op Operation, handle func(context.Context, *I
 			defer cancel()
 			ctx = within
 		}
+		defer begin(ctx)()
 		out, err := handle(ctx, in)
 		return out, s.answer(ctx, op, err)
 	})

@@ -50,7 +50,7 @@ func (a *App) Remote() (*client.Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	remote, err := client.New(client.Options{Server: server, Token: token, Certificate: certificate})
+	remote, err := client.New(client.Options{Server: server, Token: token, Certificate: certificate, Notice: a.Notice})
 	if err != nil {
 		return nil, exit.Usage("--server: %w", err)
 	}
