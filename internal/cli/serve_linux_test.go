@@ -477,5 +477,26 @@ func TestWhoBringsWhatThroughAServer(t *testing.T) {
 	lead.want(t, 0, "has revision 3", "env", "update", "shop", "--base", "2", "--set", "task.vars.dir=elsewhere")
 	shop.want(t, 0, "has finished: 1 host healthy", "env", "deploy", "shop", "--revision", "3", "--wait") // it may deploy what others made
 	assert.Equal(t, "shop", page("elsewhere"))
+
+	// A link that another revision left leads nowhere.
+	require.NoError(t, os.Symlink("../../elsewhere", filepath.Join(s.dir, "site", "gw", "out")))
+	files(ci.dir, "site/gw/out", " by lead")
+	ci.want(t, 0, "revision 4 of pipeline gw is released", "pipeline", "release", "gw", "4")
+	s.until(1, s.happened("pipeline-failed", "pipeline/gw"))
+	ci.want(t, 0, "site/gw/out, a link that a type may have made in ", "pipeline", "explain", "gw")
+	assert.Equal(t, "shop", page("elsewhere"))
+
+	// What an environment allows counts, and what was made within it is probed and removed when it is allowed no longer.
+	defined := must.Get(os.ReadFile(filepath.Join(s.dir, "shop.yaml")))(t)
+	files(lead.dir, "site/gw")
+	writeFiles(t, lead.dir, map[string]string{"wide.yaml": string(defined) + "allow: {plugs: {root: {path: site}}}\n"})
+	lead.want(t, 0, "has revision 4", "env", "update", "shop", "--base", "3", "-f", "wide.yaml")
+	shop.want(t, 0, "has revision 5", "env", "update", "shop", "--base", "4", "--set", "task.vars.dir=site/next")
+	shop.want(t, 0, "has finished: 1 host healthy", "env", "deploy", "shop", "--revision", "5", "--wait")
+	assert.Equal(t, "shop", page("site/next"))
+	lead.want(t, 0, "has revision 6", "env", "update", "shop", "--base", "5", "-f", "shop.yaml")
+	shop.want(t, 1, "plug root: asks for path site/next, writable; allowed: path site/shop", "env", "update", "shop", "--base", "6", "--set", "task.vars.dir=site/next")
+	shop.want(t, 0, "has finished: 1 host healthy", "env", "deploy", "shop", "--revision", "6", "--wait")
+	assert.Equal(t, []string{"none", "shop"}, []string{page("site/next"), page("site/shop")})
 	s.end(r)
 }
