@@ -3,6 +3,7 @@ package work
 import (
 	"crypto/rand"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"path/filepath"
@@ -17,6 +18,7 @@ import (
 	"github.com/deployster-go/deployster/manifest/usage"
 	"github.com/deployster-go/deployster/pipeline/step"
 	"github.com/deployster-go/deployster/pipeline/upstream"
+	"github.com/deployster-go/deployster/runner/invoke"
 )
 
 // bounds are what an input may bring of a revision by who may not bring everything: what the definition comes to by
@@ -28,6 +30,7 @@ type bounds struct {
 	unknown string         // why that is not known
 	neutral string         // text in own for what a revision says
 	removes bool
+	secrets []any // of the revision: an error shows none of them
 }
 
 // BoundsError is that a revision would bring what it may not.
@@ -99,7 +102,7 @@ func (n ownLoader) stepBounds(s step.Step, artifacts map[string]string) *bounds 
 	if s.Bounds == nil {
 		return nil
 	}
-	b := &bounds{allow: s.Bounds.Allow, neutral: n.neutral}
+	b := &bounds{allow: s.Bounds.Allow, neutral: n.neutral, secrets: n.secrets(s.Files)}
 	files := s.Bounds.Own
 	if files[s.Manifest] == "" {
 		b.unknown = fmt.Sprintf("nobody who may define it has applied or released it with %s yet", s.Manifest)
@@ -135,7 +138,7 @@ func (n ownLoader) taskBounds(of tasks.Task, own map[string]any, promoted []stri
 	if of.Bounds == nil || isOwn(of, own != nil) {
 		return nil
 	}
-	b := &bounds{allow: of.Bounds.Allow, neutral: n.neutral}
+	b := &bounds{allow: of.Bounds.Allow, neutral: n.neutral, secrets: n.secrets(TaskFiles(of.Spec))}
 	spec, name := of.Bounds.Own, of.Spec.Manifest
 	files := TaskFiles(spec)
 	if own != nil { // of what verifies a step
@@ -157,6 +160,24 @@ func (n ownLoader) taskBounds(of tasks.Task, own map[string]any, promoted []stri
 	}
 	b.load(n, name, files, LoadOptions{Builtin: own, Last: last})
 	return b
+}
+
+// secrets are the values of the variables of a revision that it carries as secrets, whatever its manifest says of them.
+func (n ownLoader) secrets(files map[string]string) (values []any) {
+	carried, _, err := n.variables(files)
+	if err != nil {
+		return nil // so it cannot be applied either
+	}
+	all, err := n.values(files)
+	if err != nil {
+		return nil
+	}
+	for i, p := range all {
+		if carried.Variables[i].Secret != "" && !p.gone {
+			values = append(values, p.Value)
+		}
+	}
+	return values
 }
 
 // isOwn reports whether a task, or what verifies a step of it, is in everything what the definition names itself.
@@ -241,12 +262,19 @@ func (b *bounds) refusal(exceeds func(*bounds) []allow.Excess) error {
 	return b.masked(&BoundsError{Excess: found, unknown: b.unknown, removes: b.removes})
 }
 
-// masked is an error without secrets of the definition.
+// masked is an error without secrets of the definition and of the revision.
 func (b *bounds) masked(err error) error {
-	if b.own == nil {
-		return err
+	if b.own != nil {
+		err = b.own.Masked(err)
 	}
-	return b.own.Masked(err)
+	hidden := &invoke.Secrets{}
+	for _, value := range b.secrets {
+		hidden.Add(value, [][]string{{}})
+	}
+	if text := hidden.Mask(err.Error()); text != err.Error() {
+		return errors.New(text)
+	}
+	return err
 }
 
 // exceeds is what an input brings that it may not, as far as that is known before it is applied.

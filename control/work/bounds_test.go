@@ -330,4 +330,11 @@ func TestNothingThatIsFoundTellsASecret(t *testing.T) {
 		assert.Equal(t, test.want, strings.TrimSpace(allow.Text(got)), name)
 	}
 	assert.NotEqual(t, newNeutral(), newNeutral())
+
+	// Where it is applied it is known, and shown by no error: whatever the manifest says of it.
+	w := &StepWorker{worker: newWorker(c.config(), c.pool(), "pipeline run")}
+	s := step.Step{Target: "stage/gateway/live", Revision: "1", Stage: "live", Manifest: "m.yaml", Files: files("plugs: {a: {path: '{{ token }}'}}\nresources: {}"), Bounds: &deployment.Bounds{Own: c.owning("resources: {}")}}
+	_, err = w.loadStep(s, LoadOptions{Builtin: w.variables(s, nil), bounds: w.ownLoader(w.Texts, w.pool.hosts, newNeutral()).stepBounds(s, nil)})
+	assert.ErrorContains(t, err, "plug a: asks for path ")
+	assert.NotContains(t, err.Error(), "s3cret")
 }
