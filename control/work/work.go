@@ -210,7 +210,7 @@ func (w *worker) hold(ctx context.Context, run *Run, place string) (held *runs.R
 		written()
 		held.End()
 		// At worst it stays: a run does not fail of it.
-		_ = gc.Sometimes(context.Background(), w.Log, filepath.Join(w.Workspace, engine.StateDir), run.Input.Run, w.MaxWorkAll, w.Now())
+		_ = gc.Sometimes(context.Background(), w.Log, filepath.Join(w.Workspace, engine.StateDir), run.Run, w.MaxWorkAll, w.Now())
 	}, nil
 }
 
