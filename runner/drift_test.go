@@ -1,6 +1,7 @@
 package runner_test
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -345,4 +346,42 @@ func TestWhatALookAskedCanBeAskedAgain(t *testing.T) {
 	assert.LessOrEqual(t, serving, 1, "a process was started to ask again")
 	reserve.Close(t.Context())
 	assert.Equal(t, []bool{false, false}, again())
+}
+
+// It is the answer that counts, in whatever words it is given.
+func TestWhatIsAskedAgainMayBeAnsweredInOtherWords(t *testing.T) {
+	const text = "resources: {a: {type: served, config: {value: 1}}}"
+	forms := []string{
+		`{"id":%d,"exit":0,"output":%s}`,
+		`{"output":%[2]s,"exit":0,"id":%[1]d}`,
+		`{"id":%d,"stderr":"it is well","exit":0,"output":%s}`,
+		`{"id":%[1]d,"stderr":"wait"}` + "\n" + `{"id":%[1]d,"exit":0,"output":%[2]s}`,
+	}
+	for _, first := range forms {
+		for _, second := range forms {
+			w, reserve, run := reserved(t, 5)
+			form := first
+			w.engine.Images["served"] = w.servingBut(func(p *served, q question) bool {
+				if q.Action != "state" {
+					return false
+				}
+				var out bytes.Buffer
+				p.w.thing(t.Context(), enginetest.Call{Args: q.Args, Stdin: bytes.NewReader(q.Input), Stdout: &out, Stderr: io.Discard})
+				_, _ = fmt.Fprintf(p.Stdout, form+"\n", q.ID, bytes.TrimSpace(out.Bytes()))
+				return true
+			})
+			w.mustApply(t, text, run(0))
+			r := w.runner(t, text, run(1), func(o *options) { o.Forget = true })
+			must.Get(r.Drift(t.Context()))(t)
+			form = second
+			asked := r.Questions()
+			require.Len(t, asked, 1)
+			for range 2 {
+				assert.Equal(t, []bool{true}, reserve.Again(t.Context(), time.Now(), asked), "%s, then %s", first, second)
+			}
+			w.things["a"] = 3
+			assert.Equal(t, []bool{false}, reserve.Again(t.Context(), time.Now(), asked), "%s, then %s", first, second)
+			reserve.Close(t.Context())
+		}
+	}
 }

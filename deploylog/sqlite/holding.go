@@ -25,6 +25,24 @@ type holding struct {
 	names map[*os.File]string
 	dir   fs.FileInfo // that the files are in
 	begun sync.Once
+
+	changed time.Time // the directory, when it was looked at last
+	looks   int       // since it had changed
+}
+
+// eachLook is how often every file is looked at though their directory has not changed: a file
+// system may not say so.
+const eachLook = 15
+
+// still reports whether no file can have been removed since all were looked at, by the time at which
+// their directory has changed. That is not exact: two looks see the same time before it counts.
+func (h *holding) still(changed time.Time) bool {
+	if !changed.Equal(h.changed) {
+		h.changed, h.looks = changed, 0
+		return false
+	}
+	h.looks++
+	return h.looks > 1 && h.looks%eachLook != 0
 }
 
 // add adds a lock that was taken in a directory, and closes its file if that fails.
@@ -66,7 +84,7 @@ func (h *holding) gone(dir string, each bool) error {
 	if err != nil || !os.SameFile(now, h.dir) {
 		return fmt.Errorf("%s: %w", dir, errLocksGone)
 	}
-	if !each {
+	if !each || h.still(now.ModTime()) {
 		return nil
 	}
 	for f, name := range h.names {

@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -48,6 +49,32 @@ func TestLocksWhoseFilesAreGone(t *testing.T) {
 	require.NoError(t, os.RemoveAll(l.lockDir()))
 	assert.True(t, l.attendOnce(), "it has no lock")
 	appendEach(t, l, 0, 1)
+}
+
+// A directory that has not changed says for its files that they are there, though not for ever: a file
+// system may not say so.
+func TestLocksWhoseDirectoryHasNotChanged(t *testing.T) {
+	for name, says := range map[string]bool{"it says when it changes": true, "it does not": false} {
+		t.Run(name, func(t *testing.T) {
+			l := newLog(t)
+			must.Get(l.TryLock("host/a"))(t)
+			before := time.Now().Add(-time.Hour)
+			require.NoError(t, os.Chtimes(l.lockDir(), before, before))
+			for range 3 {
+				require.True(t, l.attendOnce())
+			}
+			require.NoError(t, os.Remove(filepath.Join(l.lockDir(), lockFile("host/a"))))
+			looks := 1
+			if !says {
+				require.NoError(t, os.Chtimes(l.lockDir(), before, before))
+				looks = eachLook
+			}
+			for l.attendOnce() {
+				looks--
+			}
+			assert.GreaterOrEqual(t, looks, 0, "it was found out too late")
+		})
+	}
 }
 
 func TestALogWithAnotherNameIsRefused(t *testing.T) {

@@ -137,15 +137,22 @@ type output struct {
 	written chan struct{}
 }
 
+// How many bytes are read at once, in bytes: of a container that writes little, as one that answers
+// questions from time to time does for hours, and of one that fills such a chunk.
+const smallChunk, largeChunk = 4 << 10, 64 << 10
+
 // read hands chunk after chunk to ready, and reads on when one is written.
 func (o *output) read(ready chan<- *output) {
-	buffer := make([]byte, 64<<10)
+	buffer := make([]byte, smallChunk)
 	for {
 		n, err := o.from.Read(buffer)
 		if n > 0 {
 			o.chunk = buffer[:n]
 			ready <- o
 			<-o.written
+			if n == len(buffer) && n < largeChunk {
+				buffer = make([]byte, largeChunk)
+			}
 		}
 		if err != nil {
 			o.err = err

@@ -56,6 +56,7 @@ type pendingCall struct {
 	answer         answer
 	keeping        *keepLines // nil where an action has nothing kept
 	keep           map[string]any
+	said           lineOf        // by what answered it, if that serves
 	transcripts    [2]transcript // of stdout and stderr
 	stdout, stderr io.Writer
 	flush          func()

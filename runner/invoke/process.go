@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -50,8 +51,11 @@ type process struct {
 
 // request is a call in flight.
 type request struct {
-	*pendingCall       // nil once it was abandoned
-	offset       int64 // where in stdin it begins
+	*pendingCall        // nil once it was abandoned
+	offset       int64  // where in stdin it begins
+	said         lineOf // the line that answered it
+	parts        bool   // it was answered in more than one
+	expected     lineOf // a line that answers it like this one need not be understood again; zero: none
 	ended        chan struct{}
 	exit         engine.Exit
 	canceled     bool // the process was killed for its sake
@@ -251,8 +255,37 @@ func (p *process) receive(line []byte) error {
 	return err
 }
 
+// lineOf is a hash of a line that answers a request, without the id of the request. The zero value is none.
+type lineOf [sha256.Size]byte
+
+// answerLine tells the id in an answer from the rest of its line. Where it does not stand first, as it
+// usually does, id is 0.
+func answerLine(line []byte) (id int64, rest []byte) {
+	text, ok := bytes.CutPrefix(line, []byte(`{"id":`))
+	digits, rest, more := bytes.Cut(text, []byte(","))
+	if !ok || !more || len(digits) > 18 {
+		return 0, nil
+	}
+	for _, d := range digits {
+		if d < '0' || d > '9' {
+			return 0, nil
+		}
+		id = 10*id + int64(d-'0')
+	}
+	return id, rest
+}
+
 // handle is receive without a guard.
 func (p *process) handle(line []byte) error {
+	id, rest := answerLine(line)
+	q, open := p.open[id]
+	if open && q.pendingCall != nil {
+		q.said = sha256.Sum256(rest)
+		if q.said == q.expected {
+			p.answered(id, q, 0)
+			return nil
+		}
+	}
 	a, err := protocol.DecodeServeAnswer(line)
 	if err != nil {
 		return fmt.Errorf("printed what is no answer: %w", p.invoker.secrets.MaskAnswerError(err, line, func(text []byte) error {
@@ -260,7 +293,7 @@ func (p *process) handle(line []byte) error {
 			return err
 		}))
 	}
-	q, open := p.open[a.ID]
+	q, open = p.open[a.ID]
 	switch {
 	case a.ID > p.last:
 		return fmt.Errorf("answered request %d, which it was not asked", a.ID)
@@ -273,19 +306,28 @@ func (p *process) handle(line []byte) error {
 		}
 	}
 	if a.Exit == nil {
+		q.parts = true
 		return nil
 	}
+	if q.parts || *a.Exit != 0 {
+		q.said = lineOf{}
+	}
 	p.failed = p.failed || *a.Exit != 0
-	delete(p.open, a.ID)
+	p.answered(a.ID, q, *a.Exit)
+	return nil
+}
+
+// answered ends a request; p.mu is held.
+func (p *process) answered(id int64, q *request, exit int) {
+	delete(p.open, id)
 	if q.pendingCall != nil {
-		q.exit.Code = *a.Exit
+		q.exit.Code = exit
 		close(q.ended)
 	}
 	p.scheduleKill()
 	if len(p.open) == 0 && !p.closing {
 		p.idleTimer.Reset(idleTimeout)
 	}
-	return nil
 }
 
 // deliver hands on the output in an answer, as a container would have printed it.

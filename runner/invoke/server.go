@@ -206,6 +206,7 @@ func (s *server) call(ctx context.Context, c *pendingCall) (exit engine.Exit, se
 		}
 	}
 	<-q.ended
+	c.said = q.said
 	return q.exit, !q.notSent, q.err
 }
 
