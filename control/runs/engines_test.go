@@ -3,6 +3,7 @@ package runs_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"sync"
@@ -543,5 +544,58 @@ func TestARunWaitsForWhatItsResourcesHave(t *testing.T) {
 		s.enter(r, func(string) { waited = true; end(0) })()
 		assert.True(t, waited, "run %d did not wait", i)
 		r.End()
+	}
+}
+
+// namedAt is a runs.Engines whose engine says which one it is.
+type namedAt struct {
+	at
+	id string
+}
+
+func (i namedAt) Used(ctx context.Context) runs.EngineUsed {
+	used := i.at.Used(ctx)
+	used.ID = i.id
+	return used
+}
+
+// What is applied in places, as the tasks of environments are, says once that another engine answers at an address.
+func TestARunInAPlaceMentionsAnotherEngine(t *testing.T) {
+	const says = `another engine answers at one than the one that run R0 used (it was "A", and is "B")`
+	for name, test := range map[string]struct {
+		place string
+		ids   []string // of the engines that the runs find at the address
+		new   bool     // the last run is of another process
+		want  int      // how often it is said
+	}{
+		"the same":                       {"h1", []string{"A", "A", "A"}, false, 0},
+		"another one":                    {"h1", []string{"A", "B"}, false, 1},
+		"once":                           {"h1", []string{"A", "B", "B", "B"}, false, 1},
+		"another process":                {"h1", []string{"A", "B"}, true, 1},
+		"one that does not say which":    {"h1", []string{"A", ""}, false, 0},
+		"after one that did not say":     {"h1", []string{"", "B"}, true, 0},
+		"a manifest says so itself":      {"", []string{"A", "B"}, false, 0},
+		"another process, and the same":  {"h1", []string{"A", "A"}, true, 0},
+		"another process, and then once": {"h1", []string{"A", "B", "B"}, false, 1},
+	} {
+		s := newEngineSite(t)
+		sweeps := runs.NewSweeps(time.Now)
+		for i, id := range test.ids {
+			if test.new && i == len(test.ids)-1 {
+				sweeps = runs.NewSweeps(time.Now)
+			}
+			r := s.begin(fmt.Sprint("R", i), func(o *runs.Options) {
+				o.Engine, o.Engines, o.Place, o.Sweeps = s.engines["one"], namedAt{at{s, "one"}, id}, test.place, sweeps
+			})
+			s.record(r, report.Event{Kind: report.RunStarted}, report.Event{Kind: report.RunFinished})
+			r.End()
+		}
+		said := 0
+		for _, text := range s.notices {
+			if strings.Contains(text, says) {
+				said++
+			}
+		}
+		assert.Equal(t, test.want, said, "%s: %q", name, s.notices)
 	}
 }

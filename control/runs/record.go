@@ -176,6 +176,7 @@ func (r *Run) dataOf(ctx context.Context, e report.Event) (p Data, err error) {
 		if r.o.Engines != nil {
 			used := r.o.Engines.Used(ctx)
 			p.Engine = &used
+			r.mentionEngine(ctx, used)
 		}
 		if p.Request, p.Carries = r.o.Request, r.o.Carries; r.o.Manifest != nil {
 			owner := r.o.Owner()

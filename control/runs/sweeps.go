@@ -17,11 +17,13 @@ type Sweeps struct {
 	now  func() time.Time
 	mu   sync.Mutex
 	last map[Containers]time.Time
+
+	engines map[string]seenEngine // by address
 }
 
 // NewSweeps returns that of a process.
 func NewSweeps(now func() time.Time) *Sweeps {
-	return &Sweeps{now: now, last: map[Containers]time.Time{}}
+	return &Sweeps{now: now, last: map[Containers]time.Time{}, engines: map[string]seenEngine{}}
 }
 
 // due reports whether it is time for a look, which the caller is to take then. Without

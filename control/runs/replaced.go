@@ -1,0 +1,61 @@
+package runs
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/deployster-go/deployster/deploylog"
+)
+
+// lastRuns is how many of the last runs are looked through for one that used an address.
+const lastRuns = 200
+
+// mentionEngine says once, of what is applied in places, that another engine answers at an address than the one
+// that the last run there used. A run of a manifest says so itself, of what it has made.
+func (r *Run) mentionEngine(ctx context.Context, now EngineUsed) {
+	if r.o.Place == "" || now.ID == "" || now.Address == "" {
+		return
+	}
+	was, by, known := r.o.Sweeps.engineAt(now, r.o.ID)
+	if !known {
+		was, by = r.lastAt(ctx, now)
+	}
+	if was == "" || was == now.ID {
+		return
+	}
+	r.o.Notice(fmt.Sprintf("another engine answers at %s than the one that run %s used (it was %q, and is %q): what is not there is made anew, and what the former one has stays there; if that is not meant, correct the address",
+		now.Address, by, was, now.ID))
+}
+
+// lastAt returns which engine the last run at an address used, and that run; "" is not known. At worst nothing
+// is said.
+func (r *Run) lastAt(ctx context.Context, now EngineUsed) (id, run string) {
+	for e, err := range r.o.Log.Read(ctx, deploylog.Filter{Target: "run/", Name: deploylog.Target("run/").Started(), Last: lastRuns}) {
+		if err != nil {
+			return "", ""
+		}
+		if used := usedBy(e); used.Kind == now.Kind && used.Address == now.Address && used.ID != "" {
+			id, run = used.ID, e.Deployment
+		}
+	}
+	return id, run
+}
+
+// seenEngine is which engine a run of the process found at an address.
+type seenEngine struct{ id, run string }
+
+// engineAt returns which engine runs of the process found at an address before, and notes which a run finds
+// there now. known is false if none was there; without Sweeps none ever was.
+func (s *Sweeps) engineAt(now EngineUsed, run string) (id, by string, known bool) {
+	if s == nil {
+		return "", "", false
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	key := now.Kind + " " + now.Address
+	was, known := s.engines[key]
+	if !known || was.id != now.ID {
+		s.engines[key] = seenEngine{now.ID, run}
+	}
+	return was.id, was.run, known
+}
