@@ -325,18 +325,30 @@ func (o *eventWriter) some(events iter.Seq2[deploylog.Event, error], through *in
 		if err != nil {
 			return err
 		}
+		if !o.fits(len(text)) {
+			*through = e.Seq - 1
+			return nil
+		}
 		if err := o.event(e.Seq, text); err != nil {
 			return err
 		}
-		o.mu.Lock()
-		full := o.buffer.Len() >= sentAtOnce
-		o.mu.Unlock()
-		if full {
-			*through = e.Seq
-			return nil
-		}
 	}
 	return nil
+}
+
+// fits reports whether an event fits into what is sent at once, with what is to be sent already. The first one
+// always does: the buffer is made as large as it needs to be, and no larger.
+func (o *eventWriter) fits(text int) bool {
+	const around = 64 // bytes, as of server-sent events
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.buffer.Len() > 0 {
+		return o.buffer.Len()+text+around <= sentAtOnce
+	}
+	if text < enough { // else it is not copied
+		o.buffer.Grow(max(sentAtOnce, text+around))
+	}
+	return true
 }
 
 // items writes those that a filter selects, and sends them.
