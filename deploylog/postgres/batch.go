@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/deploylog/chain"
@@ -22,6 +23,7 @@ type batch struct {
 	requests []*queue.Request
 	from     position // of the log before it
 	seq      int64    // of the last event in it
+	turn     bool     // it has the turn to append
 	bytes    int
 	head     chain.Link
 	rows     []row
@@ -59,7 +61,10 @@ func (b *batch) start(from position) { b.from, b.seq, b.head = from, from.seq, f
 func (b *batch) lock(all *pgx.Batch) {
 	// What comes next in it is to see what was appended during the wait.
 	all.Queue("BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE")
-	all.Queue("SELECT pg_advisory_xact_lock($1)", b.w.log.key("append"))
+	all.Queue("SELECT pg_advisory_xact_lock($1)", b.w.log.key("append")).Exec(func(pgconn.CommandTag) error {
+		b.turn = true
+		return nil
+	})
 }
 
 // begin begins the transaction, waits for its turn, finds out where the log stands, and looks for

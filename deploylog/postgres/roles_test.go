@@ -216,6 +216,25 @@ func TestWhoKeepsTheTurnToAppendIsNamed(t *testing.T) {
 	appends(t, presumes, event("d", "after"))
 }
 
+// A table that others have locked is no turn that another process has: the wait for it ends.
+func TestALockedTableEndsTheWait(t *testing.T) {
+	t.Parallel()
+	l := open(t, server.URL("locked_table"))
+	l.SetTurnTime(time.Second)
+	for name, mode := range map[string]string{"for all": "ACCESS EXCLUSIVE", "for writers": "SHARE"} {
+		appends(t, l, event("d", name))
+		locking := must.Get(pgx.Connect(t.Context(), strings.Replace(server.URL("locked_table"), "schema=", "search_path=", 1)))(t)
+		does(t, locking, "BEGIN")
+		does(t, locking, "LOCK TABLE events IN "+mode+" MODE")
+		err := errOf(l.Append(t.Context(), event("d", name+", locked")))
+		wantError(t, err, nil, "lock timeout")
+		kept, _ := errors.AsType[*deploylog.KeptError](err)
+		assert.Nil(t, kept, "%v", err)
+		require.NoError(t, locking.Close(t.Context()))
+		appends(t, l, event("d", name+", free"))
+	}
+}
+
 func TestWhoMayNotUseASchemaIsToldSo(t *testing.T) {
 	t.Parallel()
 	open(t, server.URL("closed_schema"))

@@ -15,7 +15,7 @@ import (
 // askTime is how long is asked who keeps this process waiting.
 const askTime = 5 * time.Second
 
-// holder says who has the turn to append; "" is nobody any more. Whoever may connect to the database may
+// holder says who else has the turn to append; "" is nobody any more. Whoever may connect to the database may
 // take it, unless that right was taken away.
 func (l *Log) holder() string {
 	ctx, cancel := context.WithTimeout(context.Background(), askTime)
@@ -25,8 +25,8 @@ func (l *Log) holder() string {
 		return l.readers.QueryRow(ctx, `SELECT array_agg(format('process %s of the server, of the user %s with application_name %s%s%s', pid,
 			quote_ident(coalesce(usename, '')), quote_literal(coalesce(application_name, '')), ' at ' || host(client_addr), ' since ' || to_char(xact_start AT TIME ZONE 'UTC', 'YYYY-MM-DD HH24:MI:SS UTC')))
 			FROM pg_locks JOIN pg_stat_activity USING (pid)
-			WHERE locktype = 'advisory' AND granted AND objsubid = 1 AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
-			AND classid = (($1::bigint >> 32) & 4294967295)::oid AND objid = ($1 & 4294967295)::oid`, l.key("append")).Scan(&holders)
+			WHERE locktype = 'advisory' AND granted AND pid <> $2 AND objsubid = 1 AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
+			AND classid = (($1::bigint >> 32) & 4294967295)::oid AND objid = ($1 & 4294967295)::oid`, l.key("append"), l.writer.pid.Load()).Scan(&holders)
 	})
 	if err != nil {
 		return "a process that the server does not name"
@@ -43,7 +43,7 @@ func (l *Log) KeptBy() string { return l.writer.kept.By() }
 func (w *writer) takeTurn(ctx context.Context) (b *batch, written bool, err error) {
 	for {
 		b, written, err = w.tryTurn(ctx)
-		if !isCode(err, lockTimeout) || w.log.queue.Broken() != nil {
+		if !isCode(err, lockTimeout) || b.turn || w.log.queue.Broken() != nil { // with the turn, it is a table that others have locked
 			return b, written, err
 		}
 		select {

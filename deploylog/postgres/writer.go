@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -37,6 +38,7 @@ type writer struct {
 	log        *Log
 	conn       *pgx.Conn        // nil is none
 	backend    backend          // of conn
+	pid        atomic.Int64     // of that
 	registered map[string]int64 // deployments known to have begun, and where; a cache
 	head       position         // of the log, when this process last appended to it
 	alone      time.Time        // when that was, if one caller did so, and nobody else had since the time before; or zero
@@ -110,6 +112,7 @@ func (w *writer) connect(ctx context.Context) (err error) {
 	_, err = w.conn.Exec(ctx, durable, false)
 	if err == nil {
 		w.backend, err = backendOf(ctx, w.conn)
+		w.pid.Store(w.backend.pid)
 	}
 	if err != nil {
 		w.disconnect()

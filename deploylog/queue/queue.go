@@ -108,6 +108,9 @@ func (q *Queue) Append(ctx context.Context, events []deploylog.Event, then func(
 				return nil, ctx.Err()
 			}
 			r.leaves.Store(true)
+			if r.taken.CompareAndSwap(false, true) { // it was returned meanwhile
+				return nil, ctx.Err()
+			}
 			gone = nil
 		}
 	}
@@ -214,12 +217,12 @@ func (q *Queue) Return(requests []*Request) {
 	defer q.mu.Unlock()
 	var wait []*Request
 	for _, r := range requests {
-		if r.leaves.Load() {
+		r.Err = nil
+		r.taken.Store(false) // before it is known whether its caller leaves, who withdraws it from now on
+		if r.leaves.Load() && r.taken.CompareAndSwap(false, true) {
 			r.done <- errWithdrawn
 			continue
 		}
-		r.Err = nil
-		r.taken.Store(false)
 		wait = append(wait, r)
 	}
 	q.queue = append(wait, q.queue...)

@@ -219,6 +219,9 @@ func (c *Client) send(ctx context.Context, r request) (*http.Response, error) {
 	for name, values := range r.header {
 		asked.Header[name] = values
 	}
+	if c.notice != nil {
+		asked.Header.Set(waits, "tell")
+	}
 	if r.body != nil || r.stream != nil {
 		asked.Header.Set("Content-Type", "application/json")
 		if r.kind != "" {
@@ -246,9 +249,12 @@ func (c *Client) send(ctx context.Context, r request) (*http.Response, error) {
 	return nil, c.refusal(answer, r)
 }
 
+// waits is the header by which a request asks to be told for whom it waits, and is told.
+const waits = "Deployster-Waits"
+
 // interim tells what a request waits for, which a server says before it answers.
 func (c *Client) interim(code int, header textproto.MIMEHeader) error {
-	if by := phrase.Plain(header.Get("Deployster-Waits")); code == http.StatusProcessing && by != "" {
+	if by := phrase.Plain(header.Get(waits)); code == http.StatusProcessing && by != "" {
 		c.notice(fmt.Sprintf("server %s: waiting to record this: the turn to write is kept by %s", c.server, by))
 	}
 	return nil

@@ -38,7 +38,7 @@ func exceeded(ctx context.Context, what, remedy string, found []allow.Excess) er
 	if more := len(found) - most; more > 0 {
 		text += fmt.Sprintf("\n  and %d more", more)
 	}
-	return huma.Error403Forbidden(fmt.Sprintf("%s may not do this: %s brings what the present definition neither names nor allows:\n%s\n%s, or whoever may define it allows it there (allow)", identity.Of(ctx).Name, what, text, remedy))
+	return huma.Error403Forbidden(fmt.Sprintf("%s may not do this: %s brings what the present definition neither names nor allows:\n%s\n%s, or ask who may define it to allow it (allow)", identity.Of(ctx).Name, what, text, remedy))
 }
 
 // bindRelease refuses a revision by who may not bring what it carries, and has it bound otherwise. found is what one that

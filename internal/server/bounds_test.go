@@ -66,7 +66,7 @@ func TestWhoBringsWhatToAPipeline(t *testing.T) {
 		if test.refused != "" {
 			said := s.command(403, "may not do this: revision", test.who, "release", of)
 			assert.Contains(t, said, test.refused, name)
-			assert.Contains(t, said, "Release it with --pending, and an operator of everything accepts it, or whoever may define it allows it there (allow)", name)
+			assert.Contains(t, said, "Release it with --pending, and an operator of everything accepts it, or ask who may define it to allow it (allow)", name)
 			_, after := s.recorded("pipeline-started")
 			assert.Equal(t, before, after, name)
 			continue

@@ -189,20 +189,41 @@ func (kept) KeptBy() string { return "process 7 (deployster apply) on h" }
 // A request that waits for another process says so after two seconds, before it is answered, and then
 // only now and then.
 func TestARequestThatWaitsSaysForWhom(t *testing.T) {
-	for lasts, want := range map[time.Duration]int{time.Second: 0, 10 * time.Second: 1, 50 * time.Second: 2} {
-		inPipesOf(t, func(o *server.Options) { o.Log = kept{o.Log, lasts} }, func(t *testing.T, _ deploylog.Log, p *pipes) {
+	for name, c := range map[string]struct {
+		who, asks string
+		lasts     time.Duration
+		want      int
+		by        string
+	}{
+		"who does not wait for long":       {"admin", "Deployster-Waits: tell\n", time.Second, 0, ""},
+		"who waits for a while":            {"admin", "Deployster-Waits: tell\n", 10 * time.Second, 1, "process 7 (deployster apply) on h"},
+		"who waits for long":               {"admin", "Deployster-Waits: tell\n", 50 * time.Second, 2, "process 7 (deployster apply) on h"},
+		"a client that may not know these": {"admin", "", 50 * time.Second, 0, ""},
+		"who has a role for one pipeline":  {"gateway", "Deployster-Waits: tell\n", 10 * time.Second, 1, "another process"},
+	} {
+		lasts, want := c.lasts, c.want
+		inPipesOf(t, func(o *server.Options) {
+			o.Log = kept{o.Log, lasts}
+			o.Identify = func(r *http.Request) (identity.Identity, error) {
+				who, err := byRole(r)
+				if r.Header.Get("Authorization") == "Bearer gateway" {
+					who, err = identity.Identity{Name: "ci", Grants: []identity.Grant{{Role: identity.Operator, Pipelines: []string{"gateway"}}}}, nil
+				}
+				return who, err
+			}
+		}, func(t *testing.T, _ deploylog.Log, p *pipes) {
 			began := time.Now()
-			conn := p.dial("POST /v1/pipelines/gateway/commands/pause HTTP/1.1\nHost: deploy\nAuthorization: Bearer admin\nContent-Type: application/json\nContent-Length: 2\n\n{}")
+			conn := p.dial("POST /v1/pipelines/gateway/commands/pause HTTP/1.1\nHost: deploy\nAuthorization: Bearer " + c.who + "\n" + c.asks + "Content-Type: application/json\nContent-Length: 2\n\n{}")
 			defer conn.Close()
 			answers := bufio.NewReader(conn)
 			for n := range want {
 				interim := must.Get(http.ReadResponse(answers, nil))(t)
 				assert.Equal(t, http.StatusProcessing, interim.StatusCode)
-				assert.Equal(t, "process 7 (deployster apply) on h", interim.Header.Get(server.Waits))
+				assert.Equal(t, c.by, interim.Header.Get(server.Waits), name)
 				assert.Equal(t, 2*time.Second+time.Duration(n)*25*time.Second, time.Since(began))
 			}
 			answer := must.Get(http.ReadResponse(answers, nil))(t)
-			assert.Equal(t, http.StatusNotFound, answer.StatusCode, lasts)
+			assert.Equal(t, http.StatusNotFound, answer.StatusCode, name)
 			assert.Empty(t, answer.Header.Get(server.Waits))
 			assert.Equal(t, lasts, time.Since(began))
 		})

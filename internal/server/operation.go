@@ -152,7 +152,7 @@ func (s *Server) answer(ctx context.Context, op Operation, err error) error {
 	case isKept(err) != nil:
 		kept := isKept(err)
 		s.Logger.Warn("a request was not carried out: another process keeps the turn to write", "operation", op.ID, "by", kept.By)
-		return huma.ErrorWithHeaders(huma.Error503ServiceUnavailable("nothing was recorded, because the turn to write is kept by "+kept.By+": send it again when that has gone on or ended"), http.Header{"Retry-After": {"5"}})
+		return huma.ErrorWithHeaders(huma.Error503ServiceUnavailable("nothing was recorded, because the turn to write is kept by "+holderFor(ctx, kept.By)+": send it again when that has gone on or ended"), http.Header{"Retry-After": {"5"}})
 	case ctx.Err() != nil:
 		return huma.NewError(http.StatusGatewayTimeout, "it took too long")
 	}
