@@ -243,6 +243,11 @@ func (r *Runner) applyOne(ctx context.Context, res *resource) (report.Status, er
 // change brings one resource, which is not as configured, to its configuration.
 func (r *Runner) change(ctx context.Context, res *resource, out protocol.StateOutput) (report.Status, error) {
 	defer res.target.Discard()
+	if !res.begun { // else it is a replacement that removed it, and has to make it again
+		if err := r.invoker.MayBegin(); err != nil {
+			return report.Failed, err
+		}
+	}
 	if err := r.runActions(ctx, res, out); err != nil {
 		return report.Failed, err
 	}

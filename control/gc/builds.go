@@ -13,6 +13,7 @@ import (
 
 	"github.com/deployster-go/deployster/build/record"
 	"github.com/deployster-go/deployster/deploylog"
+	"github.com/deployster-go/deployster/internal/diskuse"
 )
 
 // buildsName is of the directory of what jobs of build groups leave: below the id of a group
@@ -58,10 +59,7 @@ func (c *Collector) builds(ctx context.Context) (Removed, error) {
 		if of.needed || !known && c.Now.Sub(info.ModTime()) < unknownAge {
 			return next
 		}
-		bytes := info.Size()
-		if e.IsDir() {
-			bytes = size(root, at)
-		}
+		bytes := diskuse.Tree(root.FS(), at)
 		if !c.DryRun {
 			if err := root.RemoveAll(at); err != nil {
 				failed.add(err)

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/deployster-go/deployster/deploylog"
+	"github.com/deployster-go/deployster/internal/diskuse"
 )
 
 // DefaultAge is how old what is removed is at least, unless somebody says otherwise.
@@ -120,7 +121,7 @@ func grows(dir, run string) int64 {
 		return 0
 	}
 	defer root.Close() //nolint:errcheck // opened for reading
-	if units := size(root, run) / growthUnit; units > 0 {
+	if units := diskuse.Tree(root.FS(), run) / growthUnit; units > 0 {
 		f, err := os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 		if err != nil {
 			return 0 // the hour is waited for

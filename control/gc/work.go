@@ -14,6 +14,7 @@ import (
 	"github.com/oklog/ulid/v2"
 
 	"github.com/deployster-go/deployster/control/runs"
+	"github.com/deployster-go/deployster/internal/diskuse"
 )
 
 // unknownAge is how long what a run left that the log does not know stays at least: it
@@ -90,7 +91,7 @@ func (w *workRemoval) remove(ctx context.Context, d directory, last map[string]b
 		return err != nil, err
 	}
 	if d.bytes == 0 {
-		d.bytes = size(w.root, d.name)
+		d.bytes = diskuse.Tree(w.root.FS(), d.name)
 	}
 	if !w.DryRun {
 		if err := remove(w.root, d.name); err != nil {
@@ -140,7 +141,7 @@ func (c *Collector) excess(root *os.Root, kept []directory, over <-chan time.Tim
 		if isOver(over) {
 			return 0, false
 		}
-		kept[i].bytes = size(root, kept[i].name)
+		kept[i].bytes = diskuse.Tree(root.FS(), kept[i].name)
 		bytes += kept[i].bytes
 	}
 	return bytes - c.MaxWork, true
@@ -244,20 +245,6 @@ func RemoveRun(dir string) error {
 	}
 	defer root.Close() //nolint:errcheck // opened for reading
 	return remove(root, filepath.Base(dir))
-}
-
-// size is how many bytes the files in a directory have, as far as they can be read.
-func size(root *os.Root, name string) (bytes int64) {
-	_ = fs.WalkDir(root.FS(), name, func(_ string, e fs.DirEntry, err error) error {
-		if err != nil {
-			return nil
-		}
-		if info, err := e.Info(); err == nil && info.Mode().IsRegular() {
-			bytes += info.Size()
-		}
-		return nil
-	})
-	return bytes
 }
 
 // failures are the errors of what could not be removed, of which the first is told.

@@ -119,9 +119,6 @@ func (v *Invoker) Call(ctx context.Context, t *Target, c Call) (got Result, err 
 
 // newCall makes a call ready, down to the file that keeps its input.
 func (v *Invoker) newCall(ctx context.Context, t *Target, c Call, input []byte) (*pendingCall, error) {
-	if err := v.checkWork(c.Action); err != nil {
-		return nil, err
-	}
 	image := t.Image
 	if !t.runsOwnImage(c.Invocation) {
 		var err error
@@ -200,9 +197,6 @@ func (v *Invoker) collect(ctx context.Context, p *pendingCall, run func(context.
 	v.count(p)
 	if err != nil {
 		return got, v.containers.Stop.Interrupted(ctx, explain(err, p))
-	}
-	if got.Exit.Code == 0 {
-		return got, v.checkWork(p.Action)
 	}
 	return got, nil
 }

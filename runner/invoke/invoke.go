@@ -71,7 +71,7 @@ type Containers struct {
 	Network     string            // of every container; "" is the engine's default
 	Memory      int64             // bytes of every container; 0 is the engine's default
 	Pids        int64             // processes and threads of every container; 0 is the engine's default
-	MaxWork     int64             // bytes that all calls may leave below Work; 0 is DefaultMaxWork
+	MaxWork     int64             // bytes of the disk that all calls may have left when MayBegin is asked; 0 is DefaultMaxWork
 	Remote      bool              // the engine does not see this machine's files: no workspace, and no work directory of this machine
 	Copies      bool              // it is Remote, and has a copy of the workspace in each container
 	Works       bool              // it is Remote, and has a work directory in each container, which goes with that

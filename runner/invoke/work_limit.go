@@ -3,16 +3,16 @@ package invoke
 import (
 	"cmp"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"sync"
 
+	"github.com/deployster-go/deployster/internal/diskuse"
 	"github.com/deployster-go/deployster/internal/phrase"
 )
 
-// DefaultMaxWork is how many bytes the calls of one run leave in its directory, unless it says
-// otherwise.
+// DefaultMaxWork is how many bytes the calls of one run may have left in its directory when it begins
+// another resource, unless it says otherwise.
 const DefaultMaxWork = 1 << 30
 
 // leftBytes is how much the calls of a run have left. It is safe for concurrent use.
@@ -30,7 +30,7 @@ func (l *leftBytes) add(bytes int64) {
 
 // measure looks at a work directory that many calls share.
 func (l *leftBytes) measure(dir string) {
-	bytes := directorySize(dir)
+	bytes := diskuse.Tree(os.DirFS(dir), ".")
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.dirs == nil {
@@ -39,50 +39,47 @@ func (l *leftBytes) measure(dir string) {
 	l.dirs[dir] = bytes
 }
 
-func (l *leftBytes) sum() int64 {
+// sum returns how much all have left, and the work directory that has more than half of it, if one
+// that calls share has.
+func (l *leftBytes) sum() (sum int64, most string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	sum := l.calls
+	sum = l.calls
 	for _, bytes := range l.dirs {
 		sum += bytes
 	}
-	return sum
-}
-
-// directorySize returns how many bytes the files in a directory have, as far as they can be read.
-func directorySize(dir string) (bytes int64) {
-	_ = filepath.WalkDir(dir, func(_ string, e fs.DirEntry, err error) error {
-		if err != nil || e.IsDir() {
-			return nil
+	for dir, bytes := range l.dirs {
+		if bytes > sum/2 {
+			most = dir
 		}
-		if info, err := e.Info(); err == nil && info.Mode().IsRegular() {
-			bytes += info.Size()
-		}
-		return nil
-	})
-	return bytes
+	}
+	return sum, most
 }
 
 // count adds what a call has left that is over.
 func (v *Invoker) count(p *pendingCall) {
 	bytes := int64(p.transcripts[0].size) + int64(p.transcripts[1].size) + p.inputSize
 	if !v.containers.Remote {
-		bytes += directorySize(p.path + workSuffix)
+		bytes += diskuse.Tree(os.DirFS(p.path+workSuffix), ".")
 	}
 	v.left.add(bytes)
 }
 
-// checkWork refuses a call whose run has left too much.
-func (v *Invoker) checkWork(action string) error {
+// MayBegin refuses to begin another resource if the run has left more than it may. All calls of one that
+// was begun are made: without them it may be destroyed and not created, or created and not verified.
+func (v *Invoker) MayBegin() error {
 	most := cmp.Or(v.containers.MaxWork, DefaultMaxWork)
-	sum := v.left.sum()
+	sum, shared := v.left.sum()
 	if sum <= most {
 		return nil
 	}
 	dir := v.containers.Work
+	if rel, err := filepath.Rel(dir, shared); shared != "" && (err != nil || !filepath.IsLocal(rel)) {
+		dir = shared // of a process that is kept for other runs
+	}
 	if rel, err := filepath.Rel(v.containers.Workspace, dir); err == nil && filepath.IsLocal(rel) {
 		dir = rel
 	}
-	return fmt.Errorf("%s: run %s has left %s in %s%c, more than the %s that one run may: have its programs write less there, or allow more with --max-work",
-		action, v.containers.Run, phrase.Size(sum), dir, os.PathSeparator, phrase.Size(most))
+	return fmt.Errorf("run %s has left %s in %s%c, more than the %s of --max-work, and begins no other resource: have its programs write less there, or allow more with --max-work",
+		v.containers.Run, phrase.Size(sum), dir, os.PathSeparator, phrase.Size(most))
 }
