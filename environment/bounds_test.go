@@ -87,3 +87,19 @@ func TestATaskOfTheDefinitionIsOnOtherHosts(t *testing.T) {
 	assert.Equal(t, must.Get(json.Marshal(task.Spec))(t), must.Get(json.Marshal(task.Bounds.Own))(t))
 	assert.NotEqual(t, task.Bounds.OwnQuery, task.Bounds.Query)
 }
+
+// To delete an environment, what its tasks may be is allowed, and nothing else is changed.
+func TestWhatIsAllowedCanBeChangedWhileAnEnvironmentIsDeleted(t *testing.T) {
+	w := newWorld(t)
+	w.propose(Create{Definition: defined(image("log-daemon:1")), By: "alice@host"})
+	w.propose(Update{Base: 1, Definition: defined(image("log-daemon:2")), Bound: true, By: "ci"})
+	w.propose(Deploy{Revision: 2, Hosts: hostNames(1), By: "ci"})
+	w.propose(Delete{TerminateTasks: true, By: "alice@host"})
+	allowing := func(d definition.Definition) *definition.Definition {
+		d.Allow = &allow.Rules{Images: []string{"log-daemon:*"}}
+		return &d
+	}
+	w.refuses(Update{Base: 2, Definition: allowing(*defined(image("log-daemon:3"))), By: "alice@host"}, BeingDeleted)
+	w.propose(Update{Base: 2, Definition: allowing(*defined(image("log-daemon:2"))), By: "alice@host"})
+	assert.Equal(t, []string{"log-daemon:*"}, w.state.Task(2, "h1").Bounds.Allow.Images)
+}

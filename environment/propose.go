@@ -35,7 +35,7 @@ func (s *State) Propose(c Command, now time.Time) ([]deploylog.Event, error) {
 	}
 	switch c := c.(type) {
 	case Update:
-		if f := s.active; f != nil && f.Kind == record.ByDelete {
+		if f := s.active; f != nil && f.Kind == record.ByDelete && !s.onlyAllows(c.Definition) {
 			return nil, refusal.New(BeingDeleted, "environment %s is being deleted since event %d", s.name, f.Seq)
 		}
 		return s.update(c)
@@ -92,6 +92,14 @@ func (s *State) revise(event string, p record.Payload) []deploylog.Event {
 	return []deploylog.Event{{
 		Deployment: s.name + ":" + number, Target: s.target, Revision: number, Name: event, Attempt: 1, Data: p.Data(),
 	}}
+}
+
+// onlyAllows reports whether a definition differs from the newest one in what it allows alone. That may be needed to
+// delete an environment, whose tasks are bound when they are terminated, too.
+func (s *State) onlyAllows(d *definition.Definition) bool {
+	before, after := *s.revisions[len(s.revisions)-1].Definition, *d
+	before.Allow, after.Allow = nil, nil
+	return len(definition.Diff(&before, &after)) == 0
 }
 
 func (s *State) update(c Update) ([]deploylog.Event, error) {
