@@ -56,9 +56,10 @@ type Collector struct {
 	// returns also why it left all of them.
 	Modules func(ctx context.Context, before time.Time, dryRun bool) (pruned artifacts.Pruned, left string, err error)
 
-	most     int           // directories of runs to remove at once; 0 is any number
-	mostTime time.Duration // for removing directories of runs, once the last runs are known; 0 is any
-	mostLeft int           // directories of runs to leave, however new they are, if they are not needed; 0 is any number
+	most     int              // directories of runs to remove at once; 0 is any number
+	mostTime time.Duration    // for measuring directories of runs, and again for removing them; 0 is any
+	clock    func() time.Time // for mostTime, without which it may be nil
+	mostLeft int              // directories of runs to leave, however new they are, if they are not needed; 0 is any number
 }
 
 // Removed is what was removed of one kind.

@@ -261,6 +261,47 @@ func TestAClockThatIsFarAheadForAWhileRemovesNothing(t *testing.T) {
 	p.wantLeft(all[gc.KeptRuns:]...)
 }
 
+// A workspace that is used less than once a month is collected, too.
+func TestRareRunsCollectWhatWasOldAtTheLastOne(t *testing.T) {
+	p := newPlace(t)
+	sometimes := func() { require.NoError(t, gc.Sometimes(t.Context(), p.log, p.dir, "none", 200<<10, p.now)) }
+	end := p.now
+	var all []string
+	for i := range 2 * gc.KeptRuns { // one each 40 days
+		p.now = end.Add(time.Duration(i) * 40 * day)
+		all = append(all, p.ran("run/web.yaml", 0, started, succeeded))
+		sometimes()
+	}
+	p.wantLeft(all[5:]...) // the last five, of which all but two were old enough
+	for _, run := range all[5:] {
+		p.grow(run, 50<<10)
+	}
+	require.NoError(t, os.Remove(filepath.Join(p.dir, "gc-sizes")))
+	p.now = p.now.Add(40 * day)
+	sometimes()
+	p.wantLeft(all[7:]...) // three of 50 KiB are no more than 200 KiB
+}
+
+// A try that has no time for all goes on with what the one before has not measured.
+func TestALittleTimeAfterAnotherMeasuresAll(t *testing.T) {
+	p := newPlace(t)
+	for i := range 30 {
+		p.grow(p.ran("run/web.yaml", time.Duration(60-i)*time.Minute, started, succeeded), 100<<10)
+	}
+	ticks := time.Now()
+	clock := func() time.Time { ticks = ticks.Add(time.Second); return ticks }
+	left := func() int { return len(must.Get(os.ReadDir(filepath.Join(p.dir, "work")))(t)) }
+	for try := range 12 {
+		require.NoError(t, gc.SometimesTimed(t.Context(), p.log, p.dir, 1<<20, p.now, 6*time.Second, clock))
+		p.now = p.now.Add(2 * time.Minute)
+		if try < 3 {
+			assert.Equal(t, 30, left(), "not all is measured yet")
+		}
+	}
+	assert.LessOrEqual(t, left(), 10)
+	assert.GreaterOrEqual(t, left(), 8)
+}
+
 func TestTheEndOfARunRemovesABoundedPart(t *testing.T) {
 	p := newPlace(t)
 	for range 60 {

@@ -40,6 +40,7 @@ const (
 const (
 	stampName  = "gc"
 	grownName  = "gc-grown"
+	sizesName  = "gc-sizes" // what runs that are over have left
 	growthUnit = 1 << 20
 )
 
@@ -52,6 +53,7 @@ type bounds struct {
 	maxWork        int64 // see Collector.MaxWork
 	most, mostLeft int
 	mostTime       time.Duration
+	clock          func() time.Time
 }
 
 // Sometimes removes a bounded part of what is older than DefaultAge or too much, unless
@@ -59,7 +61,7 @@ type bounds struct {
 // has a name: mostly it only looks at what that left, and at the time of a file. maxWork is how many
 // bytes the directories of all runs have; 0 is DefaultMaxWork.
 func Sometimes(ctx context.Context, log deploylog.Log, dir, run string, maxWork int64, now time.Time) error {
-	return sometimes(ctx, log, dir, run, now, bounds{cmp.Or(maxWork, DefaultMaxWork), mostSometimes, mostLeft, mostTime})
+	return sometimes(ctx, log, dir, run, now, bounds{cmp.Or(maxWork, DefaultMaxWork), mostSometimes, mostLeft, mostTime, time.Now})
 }
 
 func sometimes(ctx context.Context, log deploylog.Log, dir, run string, now time.Time, b bounds) error {
@@ -79,17 +81,14 @@ func sometimes(ctx context.Context, log deploylog.Log, dir, run string, now time
 	if collected(stamp, now) && !grown {
 		return nil
 	}
-	strange := isStrange(stamp, now)
+	trusted := trustedTime(stamp, now)
 	// At first, so that what fails is not tried by each run.
 	if err := errors.Join(touch(stamp, now), forgetGrowth(dir)); err != nil {
 		return fmt.Errorf("removing what old runs left: %w", err)
 	}
-	if strange {
-		return nil
-	}
 	ctx, cancel := context.WithTimeoutCause(ctx, mostWhole, fmt.Errorf("it took more than %s", mostWhole))
 	defer cancel()
-	c := Collector{Log: log, Dir: dir, Now: now, Before: now.Add(-DefaultAge), MaxWork: b.maxWork, most: b.most, mostLeft: b.mostLeft, mostTime: b.mostTime}
+	c := Collector{Log: log, Dir: dir, Now: trusted, Before: trusted.Add(-DefaultAge), MaxWork: b.maxWork, most: b.most, mostLeft: b.mostLeft, mostTime: b.mostTime, clock: b.clock}
 	removed, err := c.Collect(ctx)
 	if err == nil && slices.ContainsFunc(removed, func(r Removed) bool { return r.more }) {
 		err = touch(stamp, now.Add(afterMost-interval))
@@ -104,12 +103,15 @@ func collected(stamp string, now time.Time) bool {
 	return err == nil && now.Sub(info.ModTime()).Abs() < interval
 }
 
-// isStrange reports whether the last collection is as long ago as nothing is kept. Either no run was here for
-// long, or the clock was set far ahead and all seems old: the next run that ends an hour later collects,
-// and a clock that is set right until then has removed nothing.
-func isStrange(stamp string, now time.Time) bool {
+// trustedTime returns the time by which the end of a run finds out what is old: now, but that of the last
+// collection if it is as long ago as nothing is kept. Either no run was here for long, or the clock was set
+// far ahead and all seems old: a run that ends an hour later goes by its own time.
+func trustedTime(stamp string, now time.Time) time.Time {
 	info, err := os.Lstat(stamp)
-	return err == nil && now.Sub(info.ModTime()) > DefaultAge
+	if err == nil && now.Sub(info.ModTime()) > DefaultAge {
+		return info.ModTime()
+	}
+	return now
 }
 
 // grows notes what a run has left, and returns how much runs have left since the last collection. Runs

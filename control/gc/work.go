@@ -2,6 +2,7 @@ package gc
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -14,6 +15,7 @@ import (
 	"github.com/oklog/ulid/v2"
 
 	"github.com/deployster-go/deployster/control/runs"
+	"github.com/deployster-go/deployster/internal/atomicfile"
 	"github.com/deployster-go/deployster/internal/diskuse"
 )
 
@@ -42,26 +44,27 @@ func (c *Collector) work(ctx context.Context) (Removed, error) {
 	if err != nil {
 		return r, err
 	}
-	var over <-chan time.Time // never without a bound
-	if c.mostTime > 0 {
-		over = time.After(c.mostTime)
-	}
-	excess, known := c.excess(root, kept, over)
+	all := slices.Concat(old, kept)
+	excess, known := c.excess(root, all)
 	r.more = !known
 	if len(old) == 0 && excess <= 0 {
 		return r, nil
 	}
-	w := workRemoval{Collector: c, root: root, over: over, removed: &r}
+	w := workRemoval{Collector: c, root: root, over: c.timer(), removed: &r}
 	if w.last, err = runs.Last(ctx, c.Log, KeptRuns); err != nil {
 		return r, err
 	}
-	for _, d := range old {
-		if stop, err := w.remove(ctx, d, w.last); stop || err != nil {
+	for i := range old {
+		removed, stop, err := w.remove(ctx, &all[i], w.last)
+		if stop || err != nil {
 			return r, errors.Join(err, w.failed.err())
 		}
+		if all[i].run != "" { // else it was not counted
+			excess -= removed
+		}
 	}
-	if excess > 0 {
-		err = w.shrink(ctx, kept, excess)
+	if excess > 0 && known {
+		err = w.shrink(ctx, all, len(old), excess)
 	}
 	return r, errors.Join(err, w.failed.err())
 }
@@ -70,90 +73,126 @@ func (c *Collector) work(ctx context.Context) (Removed, error) {
 type workRemoval struct {
 	*Collector
 	root    *os.Root
-	over    <-chan time.Time
+	over    func() bool
 	last    map[string]bool // runs of each target
 	removed *Removed
 	failed  failures
 }
 
-// remove removes what a run left unless it is needed. stop is true if no more may be removed at present.
-func (w *workRemoval) remove(ctx context.Context, d directory, last map[string]bool) (stop bool, err error) {
+// remove removes what a run left unless it is needed, and returns its bytes. stop is true if no more may
+// be removed at present.
+func (w *workRemoval) remove(ctx context.Context, d *directory, last map[string]bool) (bytes int64, stop bool, err error) {
 	r := w.removed
-	if w.most > 0 && r.Count >= w.most || isOver(w.over) {
+	if w.most > 0 && r.Count >= w.most || w.over() {
 		r.more = true
-		return true, nil
+		return 0, true, nil
 	}
 	if ctx.Err() != nil {
-		return true, fmt.Errorf("removing what runs left: %w", ctx.Err())
+		return 0, true, fmt.Errorf("removing what runs left: %w", ctx.Err())
 	}
-	needed, err := w.needed(ctx, d, last)
+	needed, err := w.needed(ctx, *d, last)
 	if err != nil || needed {
-		return err != nil, err
+		return 0, err != nil, err
 	}
 	if d.bytes == 0 {
 		d.bytes = diskuse.Tree(w.root.FS(), d.name)
 	}
+	d.tried = true
 	if !w.DryRun {
 		if err := remove(w.root, d.name); err != nil {
 			w.failed.add(err)
-			return false, nil
+			return 0, false, nil
 		}
 	}
 	r.Count, r.Bytes = r.Count+1, r.Bytes+d.bytes
 	r.used(d.used)
-	return false, nil
+	return d.bytes, false, nil
 }
 
 // shrink removes runs, oldest first, until all have so many bytes less: those that nothing else keeps,
-// and then of the last of each target all but the last.
-func (w *workRemoval) shrink(ctx context.Context, kept []directory, excess int64) error {
+// and then of the last of each target all but the last. The old ones come first in all: of these, no
+// others than the last of each target are left.
+func (w *workRemoval) shrink(ctx context.Context, all []directory, old int, excess int64) error {
 	newest, err := runs.Last(ctx, w.Log, 1)
 	if err != nil {
 		return err
 	}
-	for _, last := range []map[string]bool{w.last, newest} {
-		for i, d := range kept {
+	for _, pass := range []struct {
+		of   []directory
+		last map[string]bool
+	}{{all[old:], w.last}, {all, newest}} {
+		for i := range pass.of {
+			d := &pass.of[i]
 			if excess <= 0 {
 				return nil
 			}
-			if d.name == "" {
-				continue // it was removed
+			if d.tried {
+				continue
 			}
-			before := w.removed.Count
-			if stop, err := w.remove(ctx, d, last); stop || err != nil {
+			removed, stop, err := w.remove(ctx, d, pass.last)
+			if stop || err != nil {
 				return err
 			}
-			if w.removed.Count > before {
-				excess, kept[i].name = excess-d.bytes, ""
-			}
+			excess -= removed
 		}
 	}
 	return nil
 }
 
+// timer returns a function that reports whether mostTime has passed since.
+func (c *Collector) timer() (over func() bool) {
+	if c.mostTime <= 0 {
+		return func() bool { return false }
+	}
+	end := c.clock().Add(c.mostTime)
+	return func() bool { return c.clock().After(end) }
+}
+
+// measured is how much a run has left that was over when it was measured.
+type measured struct {
+	Used  time.Time `json:"used"`
+	Bytes int64     `json:"bytes"`
+}
+
 // excess measures the directories of runs, and returns by how much all exceed MaxWork. known is false if
-// there was no time to measure all.
-func (c *Collector) excess(root *os.Root, kept []directory, over <-chan time.Time) (bytes int64, known bool) {
+// there was no time to measure all. The next call goes on: it measures again only what was used since.
+func (c *Collector) excess(root *os.Root, all []directory) (bytes int64, known bool) {
 	if c.MaxWork <= 0 {
 		return 0, true
 	}
-	for i := range kept {
-		if isOver(over) {
-			return 0, false
+	path := filepath.Join(c.Dir, sizesName)
+	var before map[string]measured
+	if text, err := os.ReadFile(path); err == nil {
+		_ = json.Unmarshal(text, &before) // at worst all is measured again
+	}
+	now := make(map[string]measured, len(all))
+	known = true
+	for i, over := 0, c.timer(); i < len(all); i++ {
+		d := &all[i]
+		if d.run == "" {
+			continue // it goes in any case
 		}
-		kept[i].bytes = diskuse.Tree(root.FS(), kept[i].name)
-		bytes += kept[i].bytes
+		m, ok := before[d.name]
+		if ok = ok && m.Used.Equal(d.used); !ok {
+			if known = known && !over(); !known {
+				continue // what is known of later ones is kept
+			}
+			ok = !runs.Alive(c.Log, d.run)
+			m = measured{d.used, diskuse.Tree(root.FS(), d.name)}
+		}
+		if ok {
+			now[d.name] = m
+		}
+		d.bytes = m.Bytes
+		bytes += m.Bytes
+	}
+	if text, err := json.Marshal(now); err == nil && !c.DryRun {
+		_ = atomicfile.WriteFile(path, text) // at worst all is measured again
+	}
+	if !known {
+		return 0, false
 	}
 	return bytes - c.MaxWork, true
-}
-
-func isOver(over <-chan time.Time) bool {
-	select {
-	case <-over:
-		return true
-	default:
-		return false
-	}
 }
 
 // directory is what a run left.
@@ -163,6 +202,7 @@ type directory struct {
 	used time.Time
 
 	bytes int64 // as far as it was measured
+	tried bool  // it was removed, or cannot be
 }
 
 // oldRuns returns the directories of runs that were not used since Before, and the oldest of

@@ -175,7 +175,7 @@ var floors = []struct {
 	{"control/reconcile/reconciletest", []string{"deploylog", "deploylog/*"}},
 	{"control/runs", []string{"deploylog", "internal/protected", "runner", "runner/*", "engine", "protocol", "internal/crash", "internal/pattern", "manifest/address"}},
 	{"control/managed", []string{"control/runs", "deploylog", "internal/protected", "manifest/address", "runner/report"}},
-	{"control/gc", []string{"build/record", "control/runs", "deploylog", "internal/diskuse", "internal/objects", "internal/artifacts", "internal/protected"}},
+	{"control/gc", []string{"build/record", "control/runs", "deploylog", "internal/atomicfile", "internal/diskuse", "internal/objects", "internal/artifacts", "internal/protected"}},
 	{"control/clusters", []string{"control/reconcile", "pipeline/promotion", "pipeline/promotion/definition", "pipeline/promotion/object", "internal/kubewatch", "internal/phrase"}},
 	{"control/targets", []string{"pipeline/promotion", "pipeline/promotion/definition", "environment/definition", "environment/tasks", "internal/phrase"}},
 	{"control/reachable", nil},
