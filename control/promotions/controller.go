@@ -63,12 +63,13 @@ type Controller struct {
 	watching bool
 	broken   error
 
-	users     map[string]map[string]bool // pipelines by environment
-	uses      map[string][]string        // environments by pipeline
-	leave     map[string]func()          // of environments that are controlled for a pipeline
-	since     map[string]time.Time       // when a pipeline was acquired
-	absent    map[string]time.Time       // since when no controller had watched a pipeline, which is to be recorded
-	ticked    time.Time                  // when this process was there last
+	users     map[string]map[string]bool    // pipelines by environment
+	uses      map[string][]string           // environments by pipeline
+	leave     map[string]func()             // of environments that are controlled for a pipeline
+	since     map[string]time.Time          // when a pipeline was acquired
+	absent    map[string]time.Time          // since when no controller had watched a pipeline, which is to be recorded
+	left      map[string]promotion.Observed // what pipelines ran whose controller ends
+	ticked    time.Time                     // when this process was there last
 	seen      map[observed]observation
 	kept      map[string]kept                // of environments
 	verifying map[deploylog.Target]verifying // by stage
@@ -98,7 +99,7 @@ type kept struct {
 func NewController(o Options) *Controller {
 	c := &Controller{
 		Options: o, promotions: New(o.Log, o.Now), commands: environments.New(o.Log, o.Now), tries: New(o.Log, o.Now),
-		users: map[string]map[string]bool{}, uses: map[string][]string{}, leave: map[string]func(){}, since: map[string]time.Time{}, absent: map[string]time.Time{},
+		users: map[string]map[string]bool{}, uses: map[string][]string{}, leave: map[string]func(){}, since: map[string]time.Time{}, absent: map[string]time.Time{}, left: map[string]promotion.Observed{},
 		seen: map[observed]observation{}, kept: map[string]kept{}, verifying: map[deploylog.Target]verifying{}, applied: map[deploylog.Target]applying{},
 		sighted: map[string][]string{}, looks: map[workKey]lookedAt{}, unwithdrawn: map[workKey]int{},
 	}
@@ -134,7 +135,11 @@ func (c *Controller) Run(ctx context.Context) error {
 			leave()
 		}
 	}()
-	return c.loop.Run(ctx)
+	err := c.loop.Run(ctx)
+	if err == nil {
+		c.recordLeft(ctx)
+	}
+	return err
 }
 
 // Acquired implements reconcile.Tenant.
@@ -146,6 +151,7 @@ func (c *Controller) Acquired(name string) {
 
 // Released implements reconcile.Tenant.
 func (c *Controller) Released(name string) {
+	c.leaves(name)
 	c.use(name, nil)
 	c.leaveSighted(name)
 	delete(c.since, name)

@@ -1,6 +1,10 @@
 package promotions
 
 import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/deployster-go/deployster/deploylog"
@@ -48,8 +52,38 @@ func (c *Controller) returned(name string, s *promotion.State, o promotion.Obser
 // watches is the event that records that the pipeline is watched, if it is time for one, and when the next
 // is due.
 func (c *Controller) watches(s *promotion.State, o promotion.Observed, now time.Time) (events []deploylog.Event, next time.Time) {
-	if next = s.WatchedAgain(o, now); next.IsZero() || next.After(now) {
+	if next = s.WatchedAgain(o, c.since[s.Name()], now); next.IsZero() || next.After(now) {
 		return nil, next
 	}
 	return s.Watched(time.Time{}), time.Time{}
+}
+
+// leaves notes that a pipeline is released because the controller ends, with what its stages run: other
+// controllers let go of them, too.
+func (c *Controller) leaves(name string) {
+	if s := c.promotions.States[name]; c.Drain.Started() && c.Now().Sub(c.ticked) <= unwatched.Grace {
+		c.left[name], _ = c.observe(s)
+	}
+}
+
+// recordLeft records that pipelines were watched until the controller ended, if a time is running. Without
+// that, up to a tenth of its stay is lost.
+func (c *Controller) recordLeft(ctx context.Context) {
+	if len(c.left) == 0 {
+		return
+	}
+	err := c.promotions.Hold(ctx, func() error {
+		var events []deploylog.Event
+		for _, name := range slices.Sorted(maps.Keys(c.left)) {
+			events = append(events, c.promotions.States[name].WatchedUntil(c.left[name], c.Now())...)
+		}
+		if len(events) == 0 {
+			return nil
+		}
+		_, err := c.promotions.Append(ctx, events)
+		return err
+	})
+	if err != nil && ctx.Err() == nil {
+		c.Observer.Notice(fmt.Sprintf("cannot record until when the pipelines were watched, so a soak may take a little longer: %v", err))
+	}
 }

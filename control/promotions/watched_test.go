@@ -62,3 +62,29 @@ func TestAWeekendWithoutAControllerIsNoSoak(t *testing.T) {
 		})
 	}
 }
+
+// A controller that ends in order records until when it watched, so that its restart takes no time of a soak.
+func TestAControllerThatEndsRecordsThatItWatched(t *testing.T) {
+	for name, test := range map[string]struct {
+		soak    time.Duration
+		records bool
+	}{
+		"in a soak": {24 * time.Hour, true},
+		"in none":   {0, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, single(), func(w *world) {
+				w.define(single(), func(d *definition.Definition) { d.Stages[1].Soak = definition.Duration(test.soak) })
+				p := w.promotes("1")
+				reconciletest.Wait(105 * time.Minute)
+				before := w.count(promotion.PipelineWatched, "", "")
+				p.end()
+				events := w.events()
+				last := events[len(events)-1]
+				assert.Equal(t, test.records, w.count(promotion.PipelineWatched, "", "") == before+1)
+				assert.Equal(t, test.records, last.Name == promotion.PipelineWatched && time.Since(last.CreatedAt) < time.Minute, "the last is %s", last.Name)
+				assert.Equal(t, test.records, before > 0, "it records that it watches")
+			})
+		})
+	}
+}

@@ -38,8 +38,9 @@ type State struct {
 	proposals     map[string]proposal      // that may be open, by place
 	sighted       map[string]*sighted      // what stages run that are no environments, by stage
 
-	heard time.Time       // when a controller recorded something last
-	away  unwatched.Spans // in which none was there
+	heard  time.Time       // when a controller recorded something last
+	heeded bool            // one has recorded that it watches
+	away   unwatched.Spans // in which none was there
 }
 
 // Run is that a revision is current: the first stage runs it, and the others are to.
@@ -121,7 +122,7 @@ func (s *State) forget() {
 	s.rolled = map[string]int64{}
 	s.verifications, s.proposals = map[string]*Verification{}, map[string]proposal{}
 	s.sighted = map[string]*sighted{}
-	s.heard, s.away = time.Time{}, nil
+	s.heard, s.heeded, s.away = time.Time{}, false, nil
 }
 
 // Name is that of the pipeline.

@@ -7,6 +7,7 @@ import (
 
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/internal/unwatched"
+	"github.com/deployster-go/deployster/pipeline/promotion/definition"
 )
 
 // A soak, a settle time and the time that an environment has to run what was asked for count only time
@@ -18,10 +19,12 @@ const (
 	// is looked at before anything follows from it.
 	watchedAtLeast = time.Minute
 
-	// watchedParts is how often a controller records in a time that it watches, but at most once in
-	// watchedPause.
+	// watchedParts is how often a controller records in a time that it watches, and in its own: one that
+	// is restarted often records more often. It does so once in watchedPause at most, and in watchedRest
+	// at least.
 	watchedParts = 10
 	watchedPause = time.Minute
+	watchedRest  = 10 * time.Minute
 )
 
 // controlled are the events that a controller records, and no person.
@@ -38,6 +41,7 @@ func (s *State) hear(e deploylog.Event) {
 
 // applyWatched folds in that no controller had watched for a while.
 func (s *State) applyWatched(e deploylog.Event, p Payload) {
+	s.heeded = true
 	if p.Since.IsZero() {
 		return
 	}
@@ -48,9 +52,10 @@ func (s *State) applyWatched(e deploylog.Event, p Payload) {
 }
 
 // UnwatchedSince returns when the time began in which no controller watched the pipeline, for one that
-// begins to; zero is none.
+// begins to; zero is none. Silence is no absence before a controller has recorded that it watches: earlier
+// versions watched without a word.
 func (s *State) UnwatchedSince(now time.Time) time.Time {
-	if s.heard.IsZero() {
+	if !s.heeded || s.heard.IsZero() {
 		return time.Time{}
 	}
 	return unwatched.Since(s.heard, now)
@@ -116,15 +121,39 @@ func (s *State) Watched(since time.Time) []deploylog.Event {
 	}}
 }
 
-// WatchedAgain returns when a controller is to record next that it watches: while such a time is running,
-// and at its end; zero is never. A short time begins again after an absence without much harm.
-func (s *State) WatchedAgain(o Observed, now time.Time) time.Time {
+// WatchedAgain returns when a controller that began to watch at a time is to record next that it does: at
+// once if none ever has, while such a time is running, and at its end; zero is never. A short time begins
+// again after an absence without much harm.
+func (s *State) WatchedAgain(o Observed, began, now time.Time) time.Time {
+	if !s.heeded && s.mayCount() {
+		return now
+	}
 	counting, _ := s.counting(o, now)
 	if counting > watchedPause {
-		return s.heard.Add(max(watchedPause, counting/watchedParts))
+		part := min(counting, s.heard.Sub(began)) / watchedParts
+		return s.heard.Add(max(watchedPause, min(part, watchedRest)))
 	}
 	if counted, _ := s.counting(o, s.heard); counting == 0 && counted > watchedPause {
 		return now
 	}
 	return time.Time{}
+}
+
+// WatchedUntil returns the event that records that a controller watched the pipeline until now, for one that
+// ends; none if no time is running, or if it has recorded just now that it watches.
+func (s *State) WatchedUntil(o Observed, now time.Time) []deploylog.Event {
+	if counting, _ := s.counting(o, now); counting <= watchedPause || now.Sub(s.heard) <= unwatched.Grace {
+		return nil
+	}
+	return s.Watched(time.Time{})
+}
+
+// mayCount reports whether the pipeline has any time that may run.
+func (s *State) mayCount() bool {
+	if s.definition == nil {
+		return false
+	}
+	return s.definition.Promotion.SettleFor > 0 || slices.ContainsFunc(s.definition.Stages, func(stage definition.Stage) bool {
+		return stage.Soak > 0 || stage.Webhook != nil || stage.PullRequest != nil || stage.Targets != nil
+	})
 }

@@ -16,6 +16,7 @@ import (
 type watcher struct {
 	*world
 	absent time.Time
+	began  time.Time // when it came last
 	there  bool
 }
 
@@ -26,7 +27,7 @@ func (w *watcher) watches() (steps []promotion.Step) {
 	w.Helper()
 	if !w.there {
 		w.again()
-		w.there, w.absent = true, w.state.UnwatchedSince(w.now)
+		w.there, w.began, w.absent = true, w.now, w.state.UnwatchedSince(w.now)
 	}
 	if !w.absent.IsZero() {
 		concerns, unknown := w.state.Concerns(w.seen, w.absent)
@@ -38,7 +39,7 @@ func (w *watcher) watches() (steps []promotion.Step) {
 		}
 	}
 	steps = w.decide()
-	if next := w.state.WatchedAgain(w.seen, w.now); len(steps) == 0 && !next.IsZero() && !next.After(w.now) {
+	if next := w.state.WatchedAgain(w.seen, w.began, w.now); len(steps) == 0 && !next.IsZero() && !next.After(w.now) {
 		w.record(w.state.Watched(time.Time{})...)
 	}
 	return steps
@@ -82,6 +83,77 @@ func TestASoakGoesOnAfterAnAbsence(t *testing.T) {
 		took := w.now.Sub(back)
 		assert.GreaterOrEqual(t, took, test.left[0], name)
 		assert.LessOrEqual(t, took, test.left[1]+20*time.Second, name)
+	}
+}
+
+// A controller that is killed again and again, and comes back within seconds, loses a tenth of the time in
+// which it is there at most. One that ends in order loses nothing.
+func TestASoakEndsAlthoughControllersAreRestarted(t *testing.T) {
+	const week = 7 * 24 * time.Hour
+	for name, test := range map[string]struct {
+		soak  time.Duration
+		stays []time.Duration
+	}{
+		"minutes":           {8 * time.Hour, []time.Duration{3 * time.Minute}},
+		"half a day":        {week, []time.Duration{12 * time.Hour}},
+		"minutes and hours": {week, []time.Duration{5 * time.Minute, 25 * time.Minute, 7 * time.Hour, 2 * time.Minute, 101 * time.Minute}},
+	} {
+		for _, ordered := range []bool{false, true} {
+			w := &watcher{world: newWorld(t, 3, usual, soaking(test.soak))}
+			w.runs("c", "1")
+			w.runs("ab", "2")
+			w.watches()
+			began, away := w.now, time.Duration(0)
+			var steps []promotion.Step
+			for n := 0; len(steps) == 0 && w.now.Sub(began) < 2*test.soak; n++ {
+				for end := w.now.Add(test.stays[n%len(test.stays)]); len(steps) == 0 && w.now.Before(end); {
+					w.now = w.now.Add(30 * time.Second)
+					steps = w.watches()
+				}
+				if len(steps) == 0 && ordered {
+					w.record(w.state.WatchedUntil(w.seen, w.now)...)
+				}
+				w.leaves()
+				w.now, away = w.now.Add(15*time.Second), away+15*time.Second
+			}
+			require.Len(t, steps, 1, "%s, ordered %t", name, ordered)
+			most := test.soak + test.soak/10
+			if ordered {
+				most = test.soak + away + 2*time.Minute
+			}
+			took := w.now.Sub(began)
+			assert.GreaterOrEqual(t, took, test.soak, "%s, ordered %t", name, ordered)
+			assert.LessOrEqual(t, took, most, "%s, ordered %t", name, ordered)
+		}
+	}
+}
+
+// Earlier versions watched, but did not record it: a soak that is running goes on after the upgrade. From
+// then on an absence is one.
+func TestASoakThatRunsGoesOnAfterAnUpgrade(t *testing.T) {
+	const day = 24 * time.Hour
+	for name, test := range map[string]struct {
+		away time.Duration // after the upgrade
+		left [2]time.Duration
+	}{
+		"it stays":  {0, [2]time.Duration{day - time.Minute, day + time.Minute}},
+		"it leaves": {2 * day, [2]time.Duration{3*day - 2*time.Minute, 3*day + 11*time.Minute}},
+	} {
+		w := &watcher{world: newWorld(t, 3, usual, soaking(7*day))}
+		w.runs("c", "1")
+		w.runs("ab", "2")
+		w.decide()
+		w.now = w.now.Add(6 * day)
+		upgraded := w.now
+		require.Empty(t, w.watches(), name)
+		if test.away > 0 {
+			require.Empty(t, w.passes(time.Hour), name)
+			w.leaves()
+			w.now = w.now.Add(test.away)
+		}
+		require.Len(t, w.passes(14*day), 1, name)
+		assert.GreaterOrEqual(t, w.now.Sub(upgraded), test.left[0], name)
+		assert.LessOrEqual(t, w.now.Sub(upgraded), test.left[1], name)
 	}
 }
 
