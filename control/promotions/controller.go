@@ -202,7 +202,7 @@ func (c *Controller) forget(environment string) {
 // Received implements reconcile.Tenant.
 func (c *Controller) Received(name string, e deploylog.Event) bool {
 	c.dropApplying(name)
-	if e.Name == promotion.PipelineWatched {
+	if e.Name == promotion.PipelineWatched && !promotion.PayloadOf(e).Since.IsZero() { // that a controller watches says nothing of an absence
 		delete(c.absent, name)
 	}
 	if e.Name == promotion.PipelineDefined || e.Name == promotion.PipelineDeleted {

@@ -344,3 +344,17 @@ func TestAStoppedProcessWasAbsent(t *testing.T) {
 		assert.Equal(t, test.want, c.absent["shop"], "after %s", test.passes)
 	}
 }
+
+// An absence that is not recorded yet outlasts the event by which a controller says that it watches.
+func TestAnAbsenceIsForgottenOnceItIsRecorded(t *testing.T) {
+	now := time.Date(2026, 11, 23, 10, 0, 0, 0, time.UTC)
+	c := NewController(Options{Options: reconcile.Options{Log: reconciletest.InMemory(t)(), Now: func() time.Time { return now }, Parallelism: 1}})
+	defineShop(t, c)
+	c.absent["shop"] = now
+	for _, test := range []struct{ since, want time.Time }{{time.Time{}, now}, {now, time.Time{}}} {
+		for _, e := range c.promotions.States["shop"].Watched(test.since) {
+			c.Received("shop", e)
+		}
+		assert.Equal(t, test.want, c.absent["shop"])
+	}
+}
