@@ -358,7 +358,7 @@ func (r *Runner) mentionEngine(res *resource, was *report.Undeclared) {
 	}
 	r.engineMentioned.Do(func() {
 		at := was.Identity.Parts
-		r.notify(report.Warning, res.Name, "", fmt.Sprintf("another engine answers at %s than the one that run %s used (it was %q, and is %q): what is not there is made anew, and what the former one has stays there; if that is not meant, correct the address",
+		r.notify(report.Warning, res.Name, "", fmt.Sprintf("another engine answers at %s than the one that run %s used (it was %q, and is %q): what is missing there is created, and what the former engine has stays there. Correct the address if this is not what you mean",
 			at[report.PartEngine], was.Run, at[report.PartEngineID], res.identity.Parts[report.PartEngineID]))
 	})
 }

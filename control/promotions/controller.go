@@ -368,9 +368,7 @@ func (c *Controller) Decide(name string, s *promotion.State, d *reconcile.Decisi
 	}
 	d.WakeAt(again)
 	c.dropVerifying(s)
-	rests := true
 	for step := range s.Decide(o, d.Now) {
-		rests = false
 		slot := reconcile.Slot[workKey]{Key: workKey{step.ID}, Attempt: step.Attempt}
 		switch {
 		case step.ID == "":
@@ -389,7 +387,7 @@ func (c *Controller) Decide(name string, s *promotion.State, d *reconcile.Decisi
 	}
 	c.proposals(name, s, o, d)
 	d.WakeAt(s.Wake(o, d.Now))
-	if rests {
+	if !d.Added() {
 		events, next := c.watches(s, o, d.Now)
 		if len(events) > 0 {
 			d.Add(events)

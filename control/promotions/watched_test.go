@@ -1,12 +1,14 @@
 package promotions_test
 
 import (
+	"context"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/assert"
 
 	"github.com/deployster-go/deployster/control/reconcile/reconciletest"
+	"github.com/deployster-go/deployster/environment"
 	"github.com/deployster-go/deployster/pipeline/promotion"
 	"github.com/deployster-go/deployster/pipeline/promotion/definition"
 )
@@ -23,10 +25,10 @@ func TestAWeekendWithoutAControllerIsNoSoak(t *testing.T) {
 	}{
 		"half a soak":                    {time.Hour, false, 58 * time.Minute, 15 * time.Minute, true},
 		"at its very end":                {119 * time.Minute, false, 50 * time.Second, 15 * time.Minute, true},
-		"at its very end, and it broke":  {119 * time.Minute, true, 24 * time.Hour, 0, true},
+		"at its very end, and it broke":  {119 * time.Minute, true, 3 * time.Hour, 0, true},
 		"after its end, and it went on":  {121 * time.Minute, false, 0, time.Second, false},
 		"right at its begin":             {time.Second, false, 118 * time.Minute, 15 * time.Minute, true},
-		"half a soak, and it broke then": {time.Hour, true, 24 * time.Hour, 0, true},
+		"half a soak, and it broke then": {time.Hour, true, 3 * time.Hour, 0, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			inWorld(t, single(), func(w *world) {
@@ -87,4 +89,27 @@ func TestAControllerThatEndsRecordsThatItWatched(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A stage soaks, and is watched, while another one is busy for hours.
+func TestASoakIsWatchedWhileAnotherStageIsBusy(t *testing.T) {
+	inWorld(t, single(), func(w *world) {
+		w.define(single(), verifiedBy("1"), func(d *definition.Definition) {
+			d.Stages[0].VerifyTimeout, d.Stages[1].Soak = definition.Duration(24*time.Hour), definition.Duration(24*time.Hour)
+		})
+		p := w.promotes("1")
+		w.set(func() {
+			w.verifies = func(ctx context.Context, _ environment.Verification) error {
+				<-ctx.Done()
+				return ctx.Err()
+			}
+		})
+		w.deploys("dev", "2")
+		reconciletest.Wait(time.Hour)
+		began, before := w.count(promotion.Verifying, "dev", "2"), w.count(promotion.PipelineWatched, "", "")
+		reconciletest.Wait(3 * time.Hour)
+		assert.Equal(t, 1, began, "the stage is busy")
+		assert.Greater(t, w.count(promotion.PipelineWatched, "", ""), before+5)
+		p.die()
+	})
 }

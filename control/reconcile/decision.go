@@ -68,6 +68,9 @@ func (d *Decision[K]) Add(events []deploylog.Event, works ...*Work[K]) {
 	d.most -= max(1, len(events))
 }
 
+// Added reports whether anything was added.
+func (d *Decision[K]) Added() bool { return len(d.all) > 0 }
+
 // Full reports whether enough was added for now.
 func (d *Decision[K]) Full() bool { return d.most <= 0 }
 

@@ -23,7 +23,7 @@ func (r *Run) mentionEngine(ctx context.Context, now EngineUsed) {
 	if was == "" || was == now.ID {
 		return
 	}
-	r.o.Notice(fmt.Sprintf("another engine answers at %s than the one that run %s used (it was %q, and is %q): what is not there is made anew, and what the former one has stays there; if that is not meant, correct the address",
+	r.o.Notice(fmt.Sprintf("another engine answers at %s than the one that run %s used (it was %q, and is %q): what is missing there is created, and what the former engine has stays there. Correct the address if this is not what you mean",
 		now.Address, by, was, now.ID))
 }
 

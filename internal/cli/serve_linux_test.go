@@ -357,7 +357,7 @@ func TestSignedApprovalsAreGivenThroughAServer(t *testing.T) {
 
 	s.deployster("pipeline", "release", "one", "2")
 	r = s.serve("socket", "--public-url", "https://deploy.example", "--output", "json")
-	s.until(1, s.happened("pipeline-started", "pipeline/one"))
+	s.until(2, s.happened("stage-started", "stage/one/ask"))
 	near.want(t, 1, "serve --public-url", "pipeline", "approve", "one", "ask", "2", "--key", "ci.pem")
 	s.end(r)
 }
