@@ -40,6 +40,15 @@ func (e endpoint) local() bool {
 	return e.scheme() == "unix" || e.scheme() == "npipe"
 }
 
+// Route returns how connections to an engine behind ssh are made: "ssh, forwarded socket"
+// or "ssh, docker command". It is "" for every other engine.
+func (e *Engine) Route() string {
+	if e.endpoint.scheme() != "ssh" {
+		return ""
+	}
+	return "ssh, docker command"
+}
+
 // clientOptions configures a client for the endpoint. Plain connections are
 // made by a dialer whose errors keep their cause (see dialError).
 func (e endpoint) clientOptions() ([]client.Opt, error) {

@@ -193,7 +193,10 @@ func TestSSH(t *testing.T) {
 	self := must.Get(os.Executable())(t)
 	calls := filepath.Join(t.TempDir(), "calls")
 	stubSSH(t, fmt.Sprintf(`echo "$*" >>'%s'; %s=dial-stdio exec '%s' '%s'`, calls, actAs, self, localSocket(t)))
-	checkRemote(t, openWith(t, Options{Host: address}), probe, address)
+	e := openWith(t, Options{Host: address})
+	assert.Equal(t, "ssh, docker command", e.Route())
+	assert.Empty(t, open(t).Route(), "a local engine")
+	checkRemote(t, e, probe, address)
 	recorded := must.Get(os.ReadFile(calls))(t)
 	for _, want := range []string{"-l somebody", "-p 2222", "-- engine.example docker system dial-stdio"} {
 		assert.Contains(t, string(recorded), want, "ssh was called with %q, want %q in it", recorded, want)
