@@ -15,7 +15,7 @@ import (
 // readEngine reads where the engine is.
 func (v *Inventory) readEngine(h *Host, n *yamlfile.Node, fields map[string]*yamlfile.Node) {
 	h.Engine = readEngineName(fields["engine"])
-	endpoint, tls, cluster := fields["endpoint"], fields["tls"], fields["kubernetes"]
+	endpoint, named, tls, cluster := fields["endpoint"], fields["context"], fields["tls"], fields["kubernetes"]
 	refuse := func(why string, keys ...*yamlfile.Node) {
 		for _, at := range keys {
 			if at != nil {
@@ -25,10 +25,13 @@ func (v *Inventory) readEngine(h *Host, n *yamlfile.Node, fields map[string]*yam
 	}
 	switch h.Engine {
 	case OCI:
-		refuse("the engine oci runs on this machine", endpoint, tls, cluster)
+		refuse("the engine oci runs on this machine", endpoint, named, tls, cluster)
 		return
 	case KubernetesEngine:
 		refuse("a cluster is reached as its kubeconfig says", endpoint, tls)
+		if named != nil {
+			named.Fail("the context of a cluster stands in its mapping kubernetes, as in kubernetes: {context: prod}")
+		}
 		if cluster == nil {
 			n.Fail("the host has no kubernetes, which says how its cluster is used, as in kubernetes: {context: prod, namespace: deployster, types_image: registry.example/team/deployster}")
 			return
@@ -38,16 +41,28 @@ func (v *Inventory) readEngine(h *Host, n *yamlfile.Node, fields map[string]*yam
 	case Docker:
 		refuse("the engine docker is no cluster", cluster)
 	}
+	h.readDocker(n, endpoint, named, tls)
+}
+
+// readDocker reads where a Docker Engine is, also for a host whose engine is not known.
+func (h *Host) readDocker(n, endpoint, named, tls *yamlfile.Node) {
 	var address *url.URL
 	if endpoint != nil {
 		h.Endpoint, address = readEndpoint(endpoint)
-	} else if h.Engine == Docker {
-		n.Fail("the host has no endpoint, such as unix:///var/run/docker.sock or ssh://user@host; without one it must have engine: oci or kubernetes")
+	} else if h.Engine == Docker && named == nil {
+		n.Fail("the host has no endpoint, such as unix:///var/run/docker.sock or ssh://user@host, and no context of the docker command; others have engine: oci or kubernetes")
+	}
+	if named != nil {
+		h.Context = readContext(named)
 	}
 	if tls != nil {
 		h.TLS = readTLS(tls)
 	}
 	switch {
+	case named != nil && endpoint != nil:
+		named.Fail("the host has an endpoint and a context: give only one of them")
+	case named != nil && tls != nil:
+		tls.Fail("the context has the certificates of its engine: leave tls out")
 	case address == nil:
 	case tls != nil && address.Scheme != "tcp":
 		tls.Fail("only a tcp:// endpoint is reached with TLS")
@@ -105,6 +120,21 @@ func readTLS(n *yamlfile.Node) *TLS {
 		n.Fail("cert and key belong together; one of them is missing")
 	}
 	return tls
+}
+
+// readContext reads the name of a context of the docker command.
+func readContext(n *yamlfile.Node) string {
+	text, ok := n.Line("the name of a context of the docker command", maxName)
+	switch {
+	case !ok:
+	case text == "default":
+		n.Fail("the context default is whatever DOCKER_HOST says where this runs: give endpoint: unix:///var/run/docker.sock, or a context of docker context ls")
+	case strings.Contains(text, "://"):
+		n.Fail("%.60q is an address: write endpoint: in place of context:", text)
+	case !validContext().MatchString(text):
+		n.Fail("%q cannot be the name of a context: letters, digits, ., _, + and - are possible, at least two, with a letter or digit first", text)
+	}
+	return text
 }
 
 const knownSchemes = "use unix://, ssh:// or tcp://"

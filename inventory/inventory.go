@@ -35,6 +35,7 @@ type Host struct {
 	Name       string              `json:"name"`
 	Engine     string              `json:"engine"`               // Docker, OCI or KubernetesEngine
 	Endpoint   string              `json:"endpoint,omitempty"`   // of Docker: unix://PATH, ssh://[USER@]HOST[:PORT] or tcp://HOST[:PORT]; "" for others
+	Context    string              `json:"context,omitempty"`    // of Docker: name of a context of the docker command, in place of an Endpoint
 	TLS        *TLS                `json:"-"`                    // of a tcp:// endpoint; nil is none, which only a loopback address may have
 	Kubernetes *Kubernetes         `json:"kubernetes,omitempty"` // of KubernetesEngine alone
 	Platforms  []string            `json:"platforms"`            // such as linux/amd64; none is not known
@@ -42,7 +43,8 @@ type Host struct {
 	Attributes map[string][]string `json:"attributes"`           // each has a value at least; one that was written as a text has exactly one
 }
 
-// IsHere reports whether its engine runs on this machine, as far as its address tells.
+// IsHere reports whether its engine runs on this machine, as far as its address tells. The
+// address of a context is not known here.
 func (h Host) IsHere() bool { return h.Engine == OCI || strings.HasPrefix(h.Endpoint, "unix://") }
 
 // TLS names the files that authenticate an engine and this client, as they are

@@ -44,6 +44,9 @@ func (h Host) Where() string {
 	if h.Kubernetes != nil {
 		return h.Kubernetes.String()
 	}
+	if h.Context != "" {
+		return "context " + h.Context
+	}
 	return h.Endpoint
 }
 
@@ -51,7 +54,7 @@ func (h Host) Where() string {
 // which that is the same.
 func (h Host) Reach() string {
 	if h.TLS == nil && h.Kubernetes == nil {
-		return h.Engine + " " + h.Endpoint
+		return h.Engine + " " + h.Where()
 	}
 	encoded, err := json.Marshal([]any{h.Engine, h.Endpoint, h.TLS, h.Kubernetes})
 	if err != nil {

@@ -17,6 +17,7 @@ const (
 
 var (
 	validName     = pattern.Lazy(`^[a-zA-Z0-9]([a-zA-Z0-9._-]*[a-zA-Z0-9])?$`)
+	validContext  = pattern.Lazy(`^[a-zA-Z0-9][a-zA-Z0-9_.+-]+$`) // as the docker command has it
 	validPlatform = pattern.Lazy(`^[a-z0-9]+/[a-z0-9_]+(/[a-z0-9]+)?$`)
 )
 
@@ -75,7 +76,7 @@ func (v *Inventory) read(root *yamlfile.Node) {
 
 // readHost returns a host and where its name is; nil when it has none.
 func (v *Inventory) readHost(n *yamlfile.Node) (h Host, named *yamlfile.Node) {
-	fields, ok := n.Fields("a host", "name", "attributes", "engine", "endpoint", "tls", "kubernetes", "platforms", "slots")
+	fields, ok := n.Fields("a host", "name", "attributes", "engine", "endpoint", "context", "tls", "kubernetes", "platforms", "slots")
 	if !ok {
 		return h, nil
 	}

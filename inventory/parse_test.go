@@ -34,6 +34,7 @@ hosts:
   - name: far.example
     endpoint: tcp://far.example:2376
     tls: {ca: keys/ca.pem, cert: keys/cert.pem, key: keys/key.pem}
+  - {name: nuc, context: lab+2}
   - name: apps
     engine: kubernetes
     kubernetes:
@@ -65,6 +66,7 @@ func TestParse(t *testing.T) {
 			Name: "far.example", Engine: inventory.Docker, Endpoint: "tcp://far.example:2376", Slots: 1,
 			TLS: &inventory.TLS{CA: "keys/ca.pem", Cert: "keys/cert.pem", Key: "keys/key.pem"},
 		},
+		{Name: "nuc", Engine: inventory.Docker, Context: "lab+2", Slots: 1},
 		{
 			Name: "apps", Engine: inventory.KubernetesEngine, Slots: 1,
 			Kubernetes: &inventory.Kubernetes{
@@ -89,6 +91,8 @@ func TestHostsThatAreReachedInAnotherWayDiffer(t *testing.T) {
 	for _, h := range []inventory.Host{
 		{Engine: inventory.OCI},
 		{Engine: inventory.Docker, Endpoint: "tcp://localhost:1"},
+		{Engine: inventory.Docker, Context: "a"},
+		{Engine: inventory.Docker, Context: "b"},
 		{Engine: inventory.Docker, Endpoint: "tcp://localhost:1", TLS: &inventory.TLS{CA: "x"}},
 		{Engine: inventory.Docker, Endpoint: "tcp://localhost:1", TLS: &inventory.TLS{CA: "y"}},
 		{Engine: inventory.KubernetesEngine, Kubernetes: &inventory.Kubernetes{Context: "a"}},
@@ -168,6 +172,9 @@ func TestTheSchemaAgrees(t *testing.T) {
 		reached(""): false, reached("in_cluster: false"): false, reached("in_cluster: 1"): false, reached("in_cluster: true"): true, reached("in_cluster: true, context: p"): false, reached("in_cluster: true, kubeconfig: p"): false, reached("in_cluster: false, kubeconfig: p"): true, reached("context: p"): true,
 		reached("cluster: prod"): true, reached("cluster: own"): true, reached("cluster: prod, context: b"): false, reached("cluster: prod, kubeconfig: b"): false, reached("cluster: prod, in_cluster: false"): false, reached("cluster: a/b"): false,
 		cluster("service_account: a"): true, cluster("service_account: a/b"): false, cluster("service_account: A"): false, cluster("copy_workspace: true"): true, cluster("copy_workspace: 1"): false,
+		"hosts: [{name: a, context: lab}]": true, "hosts: [{name: a, engine: docker, context: lab}]": true, host("context: lab"): false, "hosts: [{name: a, context: default}]": false, "hosts: [{name: a, context: l}]": false,
+		"hosts: [{name: a, context: 'a b'}]": false, "hosts: [{name: a, context: 1}]": false, "hosts: [{name: a, context: lab, tls: {ca: x}}]": false, "hosts: [{name: a, engine: oci, context: lab}]": false, cluster("") + "\n": true,
+		"hosts: [{name: a, engine: kubernetes, context: lab, kubernetes: {types_image: r/x, in_cluster: true}}]": false,
 		host("tls: {ca: x}"): false, "hosts: [{name: a, endpoint: 'tcp://x', tls: {ca: x}}]": true, "hosts: [{name: a, endpoint: 'tcp://x', tls: {ca: x, cert: y}}]": false,
 		"hosts: [{name: a, endpoint: 'tcp://x', tls: {ca: x, cert: y, key: z}}]": true, "hosts: [{name: a, endpoint: 'tcp://x', tls: {cert: y, key: z}}]": false,
 		"hosts: [{name: a, endpoint: 'http://x'}]": false, "hosts: [{name: a, endpoint: x}]": false,
@@ -185,7 +192,7 @@ func FuzzParse(f *testing.F) {
 			return
 		}
 		for _, h := range v.Hosts {
-			if found, ok := v.Host(h.Name); !ok || found.Slots < 1 || strings.Contains(h.Name, "/") || (h.Endpoint != "") != (h.Engine == inventory.Docker) || (h.Kubernetes != nil) != (h.Engine == inventory.KubernetesEngine) {
+			if found, ok := v.Host(h.Name); !ok || found.Slots < 1 || strings.Contains(h.Name, "/") || (h.Endpoint+h.Context != "") != (h.Engine == inventory.Docker) || (h.Endpoint != "" && h.Context != "") || (h.Kubernetes != nil) != (h.Engine == inventory.KubernetesEngine) {
 				t.Fatalf("a host that cannot be: %+v", h)
 			}
 			for key, values := range h.Attributes {

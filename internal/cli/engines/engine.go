@@ -203,13 +203,25 @@ func Dial(a *app.App, file string, news io.Writer, f Flags) work.Dial {
 		case inventory.KubernetesEngine:
 			e, err = openKubernetes(ctx, a, news, by.cluster)
 		default:
-			e, err = docker.Open(ctx, dockerAt(h.Endpoint, by.tls, a.WithoutTLS, news))
+			e, err = openHost(ctx, a, h, by.tls, news)
 		}
 		if err != nil {
 			return nil, err
 		}
 		return connection(ctx, a, news, e, by, f)
 	}
+}
+
+// openHost opens the Docker Engine of a host of an inventory.
+func openHost(ctx context.Context, a *app.App, h inventory.Host, tls runs.EngineTLS, news io.Writer) (*docker.Engine, error) {
+	options := dockerAt(h.Endpoint, tls, a.WithoutTLS, news)
+	if h.Context != "" {
+		if err := checkContext(h.Context, a.WithoutTLS); err != nil {
+			return nil, err
+		}
+		options.Context = h.Context
+	}
+	return docker.Open(ctx, options)
 }
 
 // reachOf is how the engine of a host is reached, if it has ways of its own: relative paths are
