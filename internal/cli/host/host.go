@@ -2,25 +2,19 @@
 package host
 
 import (
-	"context"
 	"fmt"
-	"os/signal"
 	"slices"
 	"strings"
-	"syscall"
 
 	"github.com/spf13/cobra"
-	"golang.org/x/sync/errgroup"
 
 	"github.com/deployster-go/deployster/control/work"
-	"github.com/deployster-go/deployster/engine/kubernetes"
 	"github.com/deployster-go/deployster/internal/cli/app"
 	"github.com/deployster-go/deployster/internal/cli/arguments"
-	"github.com/deployster-go/deployster/internal/cli/engines"
 	"github.com/deployster-go/deployster/internal/cli/exit"
 	"github.com/deployster-go/deployster/internal/cli/output"
-	"github.com/deployster-go/deployster/internal/crash"
 	"github.com/deployster-go/deployster/internal/phrase"
+	"github.com/deployster-go/deployster/internal/suggest"
 	"github.com/deployster-go/deployster/inventory"
 )
 
@@ -67,11 +61,27 @@ func (o *options) hosts() ([]inventory.Host, error) {
 	for _, name := range o.names {
 		h, ok := v.Host(name)
 		if !ok {
-			return nil, exit.Usage("there is no host %q in %s", name, o.inventory)
+			return nil, exit.Usage("there is no host %q in %s%s", name, o.inventory, known(v, name))
 		}
 		chosen = append(chosen, h)
 	}
 	return chosen, nil
+}
+
+// known names the host that was meant, or the hosts that there are.
+func known(v *inventory.Inventory, name string) string {
+	var names []string
+	for _, h := range v.Hosts {
+		names = append(names, h.Name)
+	}
+	switch meant := suggest.Closest(name, names); {
+	case meant != "":
+		return fmt.Sprintf(", did you mean %q?", meant)
+	case len(names) == 0:
+		return ", which has no hosts"
+	default:
+		return ", which has " + phrase.First(names, 5)
+	}
 }
 
 func newListCommand(a *app.App) *cobra.Command {
@@ -112,104 +122,4 @@ func attributeText(h inventory.Host) string {
 	}
 	slices.Sort(all)
 	return strings.Join(all, " ")
-}
-
-func newCheckCommand(a *app.App) *cobra.Command {
-	var o options
-	c := &cobra.Command{
-		Use:     "check [HOST…]",
-		Short:   "Check that the engines of hosts answer",
-		Long:    "Check that the engines of hosts answer, and that they run the platforms that the\ninventory says. Of a cluster it also says which rights are missing, whether the\nnamespace exists, and whether Pods would be admitted there. Exits with 1 when\nsomething is not as it must be.",
-		Example: "  deployster host check\n  deployster host check antworker001\n  deployster host check --query 'attribute:stack == prod'",
-		RunE: func(c *cobra.Command, names []string) error {
-			if len(names) > 0 && o.query != "" {
-				return exit.Usage("name hosts, or say --query, not both")
-			}
-			o.names = names
-			return runCheck(c.Context(), a, o)
-		},
-	}
-	o.register(c)
-	return c
-}
-
-// checkedHost is what host check found.
-type checkedHost struct {
-	Name   string `json:"name"`
-	Answer string `json:"answer,omitempty"` // its engine
-	Error  string `json:"error,omitempty"`
-
-	Cluster *kubernetes.Checked `json:"cluster,omitempty"` // of a host that is a namespace of one
-}
-
-// checkedAtOnce is how many hosts are asked at once.
-const checkedAtOnce = 20
-
-func runCheck(ctx context.Context, a *app.App, o options) error {
-	list, err := o.hosts()
-	if err != nil {
-		return err
-	}
-	ctx, stop := signal.NotifyContext(ctx, syscall.SIGINT, syscall.SIGTERM)
-	defer stop()
-	found := make([]checkedHost, len(list))
-	var group errgroup.Group
-	group.SetLimit(checkedAtOnce)
-	for i, h := range list {
-		group.Go(func() (err error) {
-			defer crash.Catch(&err, "asking the host "+h.Name)
-			found[i] = checkHost(ctx, a, h, o.inventory)
-			return nil
-		})
-	}
-	if err := group.Wait(); err != nil {
-		return err
-	}
-	bad := 0
-	rows := [][]string{{"NAME", "ANSWER"}}
-	for _, f := range found {
-		answer := "✔ " + f.Answer
-		if f.Error != "" {
-			answer = "✘ " + f.Error
-			bad++
-		}
-		rows = append(rows, []string{f.Name, answer})
-	}
-	err = a.List(map[string]any{"hosts": found}, "no hosts", rows)
-	if err == nil && bad > 0 {
-		err = fmt.Errorf("%d of %s cannot be deployed to", bad, phrase.Count(len(list), "host"))
-	}
-	return err
-}
-
-func checkHost(ctx context.Context, a *app.App, h inventory.Host, path string) checkedHost {
-	found := checkedHost{Name: h.Name}
-	on, err := engines.Dial(a, path, a.Err, engines.Flags{})(ctx, h)
-	if err != nil {
-		found.Error = err.Error()
-		return found
-	}
-	defer func() { _ = on.Engine.Close() }()
-	platform := on.Info.OS + "/" + on.Info.Arch
-	found.Answer = fmt.Sprintf("%s %s, %s", on.Info.Name, on.Info.Version, platform)
-	fits := func(p string) bool { return p == platform || strings.HasPrefix(p, platform+"/") }
-	if len(h.Platforms) > 0 && !slices.ContainsFunc(h.Platforms, fits) {
-		found.Error = fmt.Sprintf("it runs %s, and the inventory says %s", platform, strings.Join(h.Platforms, ", "))
-	}
-	cluster, is := on.Engine.(*kubernetes.Engine)
-	if !is || found.Error != "" {
-		return found
-	}
-	ctx, cancel := context.WithTimeout(ctx, work.HostTimeout)
-	defer cancel()
-	checked, err := cluster.Check(ctx)
-	if found.Cluster = &checked; err == nil {
-		err = checked.Err()
-	}
-	if err != nil {
-		found.Error = err.Error()
-		return found
-	}
-	found.Answer += "; " + checked.Answer()
-	return found
 }
