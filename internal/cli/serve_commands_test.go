@@ -108,6 +108,7 @@ var withServer = map[string]struct {
 
 	"host check":     {without, ""},
 	"host list":      {without, ""},
+	"host trust":     {without, ""},
 	"image list":     {without, ""},
 	"image load":     {without, "none.tar"},
 	"image prune":    {without, "--yes"},

@@ -66,7 +66,7 @@ func runCheck(ctx context.Context, a *app.App, o options) error {
 	defer stop()
 	context.AfterFunc(ctx, stop) // a second signal ends the process
 	waiting := newWaiting(list)
-	shown := waiting.show(a)
+	shown := waiting.show(a, "host check")
 	found := make([]checkedHost, len(list))
 	var group errgroup.Group
 	group.SetLimit(checkedAtOnce)
@@ -191,9 +191,9 @@ func (w *waiting) text() string {
 
 // show writes the text to a terminal again and again, from the first second on. The returned
 // function ends that.
-func (w *waiting) show(a *app.App) (end func()) {
+func (w *waiting) show(a *app.App, what string) (end func()) {
 	const each = 250 * time.Millisecond
-	progress := a.Progress("host check")
+	progress := a.Progress(what)
 	stop, ended := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(ended)

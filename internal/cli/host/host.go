@@ -22,10 +22,10 @@ import (
 func NewCommand(a *app.App) *cobra.Command {
 	c := &cobra.Command{
 		Use:     "host",
-		Short:   "List and check the hosts of the inventory",
-		Example: "  deployster host list --query 'attribute:stack == beta'\n  deployster host check",
+		Short:   "List, check and trust hosts of the inventory",
+		Example: "  deployster host list --query 'attribute:stack == beta'\n  deployster host check\n  deployster host trust",
 	}
-	c.AddCommand(newListCommand(a), newCheckCommand(a))
+	c.AddCommand(newListCommand(a), newCheckCommand(a), newTrustCommand(a))
 	return c
 }
 

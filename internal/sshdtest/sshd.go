@@ -1,0 +1,176 @@
+// Package sshdtest runs private ssh servers for tests: Debian's sshd, as the user of the test, and
+// an ssh whose configuration is the test's.
+package sshdtest
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"os"
+	"os/exec"
+	"os/user"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// Client is the side of a test: its first directory in PATH has an ssh with a configuration that
+// the test writes.
+type Client struct {
+	Dir        string // with the keys and the configuration
+	User       string
+	KnownHosts string // that the configuration names
+}
+
+// NewClient prepares a client whose configuration begins with these lines.
+func NewClient(t *testing.T, lines ...string) *Client {
+	ssh, err := exec.LookPath("ssh")
+	require.NoError(t, err, "install openssh-client")
+	who, err := user.Current()
+	require.NoError(t, err)
+	c := &Client{Dir: t.TempDir(), User: who.Username}
+	c.KnownHosts = filepath.Join(c.Dir, "known_hosts")
+	bin := filepath.Join(c.Dir, "bin")
+	require.NoError(t, os.Mkdir(bin, 0o700))
+	script := fmt.Sprintf("#!/bin/sh\nexec %s -F '%s/ssh_config' \"$@\"\n", ssh, c.Dir)
+	require.NoError(t, os.WriteFile(filepath.Join(bin, "ssh"), []byte(script), 0o700)) //nolint:gosec // it is to be executed
+	NewKey(t, filepath.Join(c.Dir, "id"), "ed25519")
+	c.Configure(t, lines...)
+	t.Setenv("PATH", bin+":"+os.Getenv("PATH"))
+	return c
+}
+
+// Configure replaces the lines of the configuration.
+func (c *Client) Configure(t *testing.T, lines ...string) {
+	text := strings.Join(lines, "\n") + fmt.Sprintf("\nHost *\n  IdentityFile %[1]s/id\n  IdentitiesOnly yes\n  HashKnownHosts no\n  UserKnownHostsFile %[1]s/known_hosts\n  GlobalKnownHostsFile /dev/null\n", c.Dir)
+	require.NoError(t, os.WriteFile(filepath.Join(c.Dir, "ssh_config"), []byte(text), 0o600))
+}
+
+// NewKey makes a key without a passphrase, in place of one that is there.
+func NewKey(t *testing.T, path, kind string) {
+	_ = os.Remove(path)
+	out, err := exec.Command("ssh-keygen", "-q", "-t", kind, "-N", "", "-f", path).CombinedOutput()
+	require.NoError(t, err, "%s", out)
+}
+
+// Server is an sshd that the client's key opens.
+type Server struct {
+	Dir  string
+	Port string
+
+	mu     sync.Mutex
+	drop   int // connections to come
+	logins int
+	conns  map[net.Conn]bool
+}
+
+// Start starts a server with a key of these kinds (ed25519 without any). Each connection has an
+// sshd process of its own, which ends with the test.
+func Start(t *testing.T, c *Client, kinds ...string) *Server {
+	sshd, err := exec.LookPath("sshd")
+	if err != nil {
+		sshd = "/usr/sbin/sshd"
+	}
+	if _, err := os.Stat(sshd); errors.Is(err, fs.ErrNotExist) {
+		if os.Getenv("CI") == "" {
+			t.Skip("there is no sshd: install openssh-server")
+		}
+		t.Fatal("there is no sshd, and CI has to run this test: install openssh-server")
+	}
+	if os.Geteuid() == 0 {
+		require.NoError(t, os.MkdirAll("/run/sshd", 0o750))
+	}
+	s := &Server{Dir: t.TempDir(), conns: map[net.Conn]bool{}}
+	s.Keys(t, kinds...)
+	config := fmt.Sprintf("AuthorizedKeysFile %s/id.pub\nPasswordAuthentication no\nKbdInteractiveAuthentication no\nUsePAM no\nStrictModes no\nPermitRootLogin yes\nPidFile none\nInclude %s/keys\n", c.Dir, s.Dir)
+	require.NoError(t, os.WriteFile(filepath.Join(s.Dir, "sshd_config"), []byte(config), 0o600))
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	_, s.Port, err = net.SplitHostPort(l.Addr().String())
+	require.NoError(t, err)
+	var served sync.WaitGroup
+	served.Go(func() {
+		for {
+			conn, err := l.Accept()
+			if err != nil {
+				return
+			}
+			served.Go(func() { s.serve(sshd, conn) })
+		}
+	})
+	t.Cleanup(func() {
+		_ = l.Close()
+		s.mu.Lock()
+		for conn := range s.conns {
+			_ = conn.Close()
+		}
+		s.conns = nil
+		s.mu.Unlock()
+		served.Wait()
+	})
+	return s
+}
+
+// Keys gives the server new keys of these kinds.
+func (s *Server) Keys(t *testing.T, kinds ...string) {
+	if len(kinds) == 0 {
+		kinds = []string{"ed25519"}
+	}
+	var lines strings.Builder
+	for _, kind := range kinds {
+		path := filepath.Join(s.Dir, "host_"+kind)
+		NewKey(t, path, kind)
+		fmt.Fprintf(&lines, "HostKey %s\n", path)
+	}
+	require.NoError(t, os.WriteFile(filepath.Join(s.Dir, "keys"), []byte(lines.String()), 0o600))
+}
+
+// Fingerprint returns that of the server's key of a kind.
+func (s *Server) Fingerprint(t *testing.T, kind string) string {
+	out, err := exec.Command("ssh-keygen", "-lf", filepath.Join(s.Dir, "host_"+kind+".pub")).Output()
+	require.NoError(t, err)
+	return strings.Fields(string(out))[1]
+}
+
+// Drop ends so many of the next connections before a byte was sent, as sshd does that has too many.
+func (s *Server) Drop(n int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.drop = n
+}
+
+// Connections returns how many there were.
+func (s *Server) Connections() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.logins
+}
+
+func (s *Server) serve(sshd string, conn net.Conn) {
+	defer func() { _ = conn.Close() }()
+	s.mu.Lock()
+	s.logins++
+	dropped := s.drop > 0
+	s.drop = max(0, s.drop-1)
+	if s.conns != nil {
+		s.conns[conn] = true
+	} else {
+		dropped = true
+	}
+	s.mu.Unlock()
+	if dropped {
+		return
+	}
+	file, err := conn.(*net.TCPConn).File()
+	if err != nil {
+		return
+	}
+	defer func() { _ = file.Close() }()
+	c := exec.Command(sshd, "-i", "-q", "-f", filepath.Join(s.Dir, "sshd_config"))
+	c.Stdin, c.Stdout = file, file
+	_ = c.Run() // ends with the connection
+}
