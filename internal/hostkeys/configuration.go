@@ -74,6 +74,9 @@ func (c configuration) place() string {
 	return strings.Join([]string{c.hostname, c.port, c.alias}, " ")
 }
 
+// address returns where the server listens, whatever it is called.
+func (c configuration) address() string { return net.JoinHostPort(c.hostname, c.port) }
+
 // configurationOf asks ssh for its configuration of a destination.
 func configurationOf(ctx context.Context, d Destination) (configuration, error) {
 	out, err := run(ctx, "ssh", append([]string{"-G"}, d.arguments()...)...)

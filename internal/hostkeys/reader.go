@@ -6,6 +6,7 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"slices"
@@ -76,7 +77,8 @@ func (s Server) Place() string { return s.place }
 
 // Reader reads the keys of servers, each once. It is safe for concurrent use.
 type Reader struct {
-	dir string
+	dir    string
+	jitter func() float64 // a random part of a pause, from 0 to 1
 
 	mu    sync.Mutex
 	reads map[string]*read
@@ -95,7 +97,7 @@ func NewReader() (*Reader, error) {
 	if err != nil {
 		return nil, fmt.Errorf("make a directory for host keys: %w", err)
 	}
-	return &Reader{dir: dir, reads: map[string]*read{}, turns: map[string]chan struct{}{}}, nil
+	return &Reader{dir: dir, jitter: rand.Float64, reads: map[string]*read{}, turns: map[string]chan struct{}{}}, nil
 }
 
 // Close removes the files of the Reader.
@@ -137,7 +139,7 @@ const timeout = 20 * time.Second
 // ask lets ssh find out the key of a server and compares it with what is known.
 func (r *Reader) ask(ctx context.Context, d Destination, c configuration, jumps []Destination) (Server, error) {
 	var way []Server
-	first := c.place() // what may have too many logins at once
+	first := c.address() // what may have too many logins at once
 	for i, jump := range jumps {
 		at, err := configurationOf(ctx, jump)
 		if err != nil {
@@ -150,8 +152,9 @@ func (r *Reader) ask(ctx context.Context, d Destination, c configuration, jumps 
 		if err != nil {
 			return Server{Destination: d, Jumps: jumps[:i+1]}, fmt.Errorf("the jump host %s: %w", jump, err)
 		}
-		way = append(way, s)
-		first = way[0].place
+		if way = append(way, s); i == 0 {
+			first = at.address()
+		}
 	}
 	defer r.turn(first)()
 	s := Server{Destination: d, Jumps: jumps, hash: c.hash, files: c.files}
@@ -207,7 +210,8 @@ func (r *Reader) scan(ctx context.Context, d Destination, way []Server, algorith
 		args = append(args, "-o", "HostKeyAlgorithms="+algorithms)
 	}
 	args = append(append(args, "-T"), d.arguments()...)
-	for pause := 250 * time.Millisecond; ; pause *= 2 {
+	const longest = 2 * time.Second
+	for pause := 250 * time.Millisecond; ; pause = min(2*pause, longest) {
 		_, err = run(ctx, "ssh", append(slices.Clone(args), "true")...)
 		if text, e := os.ReadFile(file); e == nil && len(text) > 0 { // that the login failed is as it should be
 			key, err := parseKey(string(text))
@@ -216,13 +220,13 @@ func (r *Reader) scan(ctx context.Context, d Destination, way []Server, algorith
 		if err == nil {
 			return Key{}, "", fmt.Errorf("ssh did not record the key of %s", d)
 		}
-		if !dropped(err) || pause > 4*time.Second {
+		if !dropped(err) {
 			return Key{}, "", err
 		}
 		select {
-		case <-time.After(pause):
+		case <-time.After(pause/2 + time.Duration(r.jitter()*float64(pause))):
 		case <-ctx.Done():
-			return Key{}, "", context.Cause(ctx)
+			return Key{}, "", fmt.Errorf("%w: %w", context.Cause(ctx), err)
 		}
 	}
 }
