@@ -65,6 +65,19 @@ func TestHostCheckTellsWhatToChange(t *testing.T) {
 	assert.Equal(t, "a proxy forbids the question", document.Hosts[4]["disk_unknown"])
 }
 
+func TestAHostThatIsAContextIsItsEngine(t *testing.T) {
+	c := newCommand(t, "hosts: [{name: a, context: lab}]")
+	c.dockerContext("lab", dockerEngine(t, told{ID: "A"}))
+	out, code := c.run("check")
+	assert.Equal(t, 0, code, "%s", out)
+	assert.Contains(t, out, "a     ✔ docker 28.2.2, linux/amd64")
+	out, _ = c.run("list")
+	assert.Contains(t, out, "a     docker  context lab  1")
+	c.app.Format = "json"
+	out, _ = c.run("list")
+	assert.Contains(t, out, `"engine":"docker","context":"lab","platforms"`)
+}
+
 func TestADiskThatIsNotKnownIsNoFailure(t *testing.T) {
 	c := newCommand(t, fmt.Sprintf("hosts: [{name: a, endpoint: %q}]", dockerEngine(t, told{Disk: 500})))
 	out, code := c.run("check")

@@ -1,7 +1,10 @@
 package host
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
+	"fmt"
 	"net"
 	"net/http"
 	"os"
@@ -55,6 +58,15 @@ func dockerEngine(t *testing.T, tells told) string {
 	go func() { _ = server.Serve(l) }()
 	t.Cleanup(func() { _ = server.Close() })
 	return "unix://" + path
+}
+
+// dockerContext makes a context of the docker command in the directory of a command.
+func (c *command) dockerContext(name, address string) {
+	sum := sha256.Sum256([]byte(name))
+	dir := filepath.Join("docker", "contexts", "meta", hex.EncodeToString(sum[:]))
+	require.NoError(c, os.MkdirAll(dir, 0o700))
+	meta := fmt.Sprintf(`{"Name": %q, "Metadata": {}, "Endpoints": {"docker": {"Host": %q, "SkipTLSVerify": false}}}`, name, address)
+	require.NoError(c, os.WriteFile(filepath.Join(dir, "meta.json"), []byte(meta), 0o600))
 }
 
 // command is the process of a test, in whose directory the inventory is.

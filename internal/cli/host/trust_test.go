@@ -22,14 +22,16 @@ func TestHostTrustAddsWhatIsAgreedTo(t *testing.T) {
 - {name: web1, endpoint: "ssh://deploy@127.0.0.1:%[1]s"}
 - {name: web1-rootless, endpoint: "ssh://other@127.0.0.1:%[1]s/run/user/1000/docker.sock"}
 - {name: db1, endpoint: "ssh://db1"}
+- {name: far, context: far}
 - {name: here, engine: oci}
 - {name: socket, endpoint: "unix:///var/run/docker.sock"}
 `, web.Port))
+	c.dockerContext("far", "ssh://deploy@127.0.0.1:"+web.Port)
 
 	out, code := c.run("trust")
 	assert.Equal(t, 3, code)
 	for _, want := range []string{
-		"● web1, web1-rootless: new, deploy@127.0.0.1:" + web.Port + " ED25519\n  " + web.Fingerprint(t, "ed25519") + "\n",
+		"● web1, web1-rootless, far: new, deploy@127.0.0.1:" + web.Port + " ED25519\n  " + web.Fingerprint(t, "ed25519") + "\n",
 		"● bastion, jump host of db1: new, bastion ED25519\n  " + jump.Fingerprint(t, "ed25519") + "\n",
 		"● db1: new, db1 ED25519\n  " + db.Fingerprint(t, "ed25519") + "\n",
 		"error: 3 keys would be added to " + client.KnownHosts + " (or name what you expect with --fingerprint SHA256:…), and nobody can be asked: say --yes\n",
@@ -51,7 +53,7 @@ func TestHostTrustAddsWhatIsAgreedTo(t *testing.T) {
 
 	out, code = c.run("trust", "--yes")
 	assert.Equal(t, 0, code, "%s", out)
-	assert.Contains(t, out, "✔ web1, web1-rootless: known\n")
+	assert.Contains(t, out, "✔ web1, web1-rootless, far: known\n")
 	assert.Contains(t, out, "added 2 keys to "+client.KnownHosts+"\n")
 	out, code = c.run("trust")
 	assert.Equal(t, 0, code, "with nothing to add there is no question: %s", out)
