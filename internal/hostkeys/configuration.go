@@ -13,7 +13,9 @@ import (
 	"fmt"
 	"net"
 	"net/url"
+	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 )
@@ -83,6 +85,10 @@ func configurationOf(ctx context.Context, d Destination) (configuration, error) 
 	if err != nil {
 		return configuration{}, fmt.Errorf("read the configuration of ssh for %s: %w", d, err)
 	}
+	home, err := os.UserHomeDir()
+	if err != nil {
+		return configuration{}, err
+	}
 	c := configuration{}
 	lines := bufio.NewScanner(strings.NewReader(out))
 	for lines.Scan() {
@@ -97,9 +103,9 @@ func configurationOf(ctx context.Context, d Destination) (configuration, error) 
 		case "hashknownhosts":
 			c.hash = value == "yes"
 		case "userknownhostsfile":
-			c.files = paths(value)
+			c.files = paths(value, home)
 		case "globalknownhostsfile":
-			c.global = paths(value)
+			c.global = paths(value, home)
 		case "proxyjump":
 			if value == "none" {
 				continue
@@ -116,12 +122,21 @@ func configurationOf(ctx context.Context, d Destination) (configuration, error) 
 	return c, lines.Err()
 }
 
-// paths splits a list of absolute paths, which may have spaces in them.
-func paths(list string) []string {
+// paths splits a list of paths, which may have spaces in them. Each begins with / or ~; an old ssh
+// leaves it to its caller what that is.
+func paths(list, home string) []string {
 	var all []string
-	for i, path := range strings.Split(list, " /") {
-		if i > 0 {
-			path = "/" + path
+	for rest := list; rest != ""; {
+		next := len(rest)
+		for _, begin := range []string{" /", " ~"} {
+			if i := strings.Index(rest, begin); i >= 0 {
+				next = min(next, i)
+			}
+		}
+		path := rest[:next]
+		rest = strings.TrimPrefix(rest[next:], " ")
+		if below, is := strings.CutPrefix(path, "~/"); is {
+			path = filepath.Join(home, below)
 		}
 		if path != "none" && path != "/dev/null" {
 			all = append(all, path)

@@ -163,12 +163,13 @@ func TestARevokedKeyAndAnAuthority(t *testing.T) {
 }
 
 func TestWhatSshCannotDoIsSaidInItsWords(t *testing.T) {
-	c := sshdtest.NewClient(t, "Host loop1", "  ProxyJump loop2", "Host loop2", "  ProxyJump loop1", "Host nofile", "  UserKnownHostsFile none")
+	c := sshdtest.NewClient(t, "Host loop1", "  ProxyJump loop2", "Host loop2", "  ProxyJump loop1", "Host nofile", "  UserKnownHostsFile none", "Host command", "  HostName 127.0.0.1", "  Port 1", "  RemoteCommand tmux", "  RequestTTY yes")
 	for address, want := range map[string]string{
 		"ssh://127.0.0.1:1":     "connect to host 127.0.0.1 port 1: Connection refused",
 		"ssh://nowhere.invalid": "Could not resolve hostname nowhere.invalid",
 		"ssh://loop1":           "look for a loop in the ProxyJump lines of ~/.ssh/config",
 		"ssh://nofile":          "names no UserKnownHostsFile",
+		"ssh://command":         "connect to host 127.0.0.1 port 1: Connection refused",
 	} {
 		_, err := read(t, address)
 		assert.ErrorContains(t, err, want)

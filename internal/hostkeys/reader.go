@@ -247,7 +247,7 @@ func options(checking string, files ...string) []string {
 	var args []string
 	for _, option := range []string{
 		"StrictHostKeyChecking=" + checking, "UserKnownHostsFile=" + strings.Join(files, " "), "HashKnownHosts=no", "UpdateHostKeys=no", "CheckHostIP=no",
-		"BatchMode=yes", "ConnectTimeout=10", "ControlMaster=no", "ControlPath=none", "PermitLocalCommand=no", "LogLevel=ERROR",
+		"BatchMode=yes", "ConnectTimeout=10", "ControlMaster=no", "ControlPath=none", "PermitLocalCommand=no", "RemoteCommand=none", "LogLevel=ERROR",
 	} {
 		args = append(args, "-o", option)
 	}

@@ -55,7 +55,7 @@ if a host cannot be deployed to.`,
 }
 
 // checkedAtOnce is how many hosts are asked at once.
-const checkedAtOnce = 20
+const checkedAtOnce = 50
 
 func runCheck(ctx context.Context, a *app.App, o options) error {
 	list, err := o.hosts()

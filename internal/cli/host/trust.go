@@ -324,7 +324,12 @@ func (t *trust) add(ctx context.Context, a *app.App, found []*trusted) (int, err
 	slices.Sort(files)
 	to, keys := strings.Join(slices.Compact(files), ", "), phrase.Count(len(fresh), "key")
 	would := fmt.Sprintf("%s would be added to %s (or name what you expect with --fingerprint SHA256:…)", keys, to)
-	if err := prompt.Agree(ctx, a, t.yes || len(t.fingerprints) > 0, would, "Add %s to %s?", keys, to); err != nil {
+	kind := strings.ToLower(fresh[0].Type)
+	err := prompt.Agree(ctx, a, t.yes || len(t.fingerprints) > 0, would, "To compare: ssh-keygen -lf /etc/ssh/ssh_host_%s_key.pub, on the host.\nAdd %s to %s?", kind, keys, to)
+	switch {
+	case ctx.Err() != nil:
+		return 0, fmt.Errorf("%w: nothing was added", runner.ErrInterrupted)
+	case err != nil:
 		return 0, err
 	}
 	if err := hostkeys.Add(servers, rand.Reader); err != nil {
