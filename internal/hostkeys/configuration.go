@@ -145,6 +145,19 @@ func paths(list, home string) []string {
 	return all
 }
 
+// configurationOf is that of ssh, which is asked once for each destination.
+func (r *Reader) configurationOf(ctx context.Context, d Destination) (configuration, error) {
+	r.mu.Lock()
+	one := r.asked[d]
+	if one == nil {
+		one = &asked{}
+		r.asked[d] = one
+	}
+	r.mu.Unlock()
+	one.once.Do(func() { one.answer, one.err = configurationOf(ctx, d) })
+	return one.answer, one.err
+}
+
 // maxJumps is how many jump hosts may lead to a server, one after the other.
 const maxJumps = 8
 
@@ -152,14 +165,14 @@ var errTooManyJumps = fmt.Errorf("more than %d jump hosts lead to it: look for a
 
 // chain returns all jump hosts on the way to a server, in their order. ssh takes the one that a jump
 // host itself needs for the first of them alone.
-func chain(ctx context.Context, c configuration) ([]Destination, error) {
+func (r *Reader) chain(ctx context.Context, c configuration) ([]Destination, error) {
 	all := c.jumps
 	for first := c; len(first.jumps) > 0; {
 		if len(all) > maxJumps {
 			return nil, errTooManyJumps
 		}
 		var err error
-		if first, err = configurationOf(ctx, first.jumps[0]); err != nil {
+		if first, err = r.configurationOf(ctx, first.jumps[0]); err != nil {
 			return nil, err
 		}
 		all = append(append([]Destination{}, first.jumps...), all...)

@@ -81,8 +81,15 @@ type Reader struct {
 	jitter func() float64 // a random part of a pause, from 0 to 1
 
 	mu    sync.Mutex
+	asked map[Destination]*asked
 	reads map[string]*read
 	turns map[string]chan struct{} // by the first server on the way
+}
+
+type asked struct {
+	once   sync.Once
+	answer configuration
+	err    error
 }
 
 type read struct {
@@ -97,7 +104,7 @@ func NewReader() (*Reader, error) {
 	if err != nil {
 		return nil, fmt.Errorf("make a directory for host keys: %w", err)
 	}
-	return &Reader{dir: dir, jitter: rand.Float64, reads: map[string]*read{}, turns: map[string]chan struct{}{}}, nil
+	return &Reader{dir: dir, jitter: rand.Float64, asked: map[Destination]*asked{}, reads: map[string]*read{}, turns: map[string]chan struct{}{}}, nil
 }
 
 // Close removes the files of the Reader.
@@ -106,11 +113,11 @@ func (r *Reader) Close() error { return os.RemoveAll(r.dir) }
 // Read returns a server with its key. The jump hosts that lead to it are read before, and can be
 // read again for nothing.
 func (r *Reader) Read(ctx context.Context, d Destination) (Server, error) {
-	c, err := configurationOf(ctx, d)
+	c, err := r.configurationOf(ctx, d)
 	if err != nil {
 		return Server{}, err
 	}
-	jumps, err := chain(ctx, c)
+	jumps, err := r.chain(ctx, c)
 	if err != nil {
 		return Server{}, err
 	}
@@ -141,7 +148,7 @@ func (r *Reader) ask(ctx context.Context, d Destination, c configuration, jumps 
 	var way []Server
 	first := c.address() // what may have too many logins at once
 	for i, jump := range jumps {
-		at, err := configurationOf(ctx, jump)
+		at, err := r.configurationOf(ctx, jump)
 		if err != nil {
 			return Server{}, err
 		}
