@@ -60,7 +60,7 @@ setup-check:
 
 .PHONY: setup-test
 setup-test: setup-check
-	@scripts/need openssh-client gnupg python3 python3-jinja2 jq runc crun systemd docker-compose chromium postgresql
+	@scripts/need openssh-client openssh-server gnupg python3 python3-jinja2 jq runc crun systemd docker-compose chromium postgresql
 	@scripts/able
 
 $(TOOLS)/golangci-lint: Makefile | ready
