@@ -12,7 +12,9 @@
 package docker
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"os"
@@ -48,6 +50,14 @@ type Options struct {
 	// Context is the name of a docker context.
 	Context string
 
+	// Tunnels holds the ssh connections of the process, which engines of one address
+	// share; nil is one of the engine's own. They must be open as long as the engine.
+	Tunnels *Tunnels
+
+	// Timeout is how long the engine may take to answer at first. The time for which
+	// a login by ssh waits for others does not count. 0 leaves it to the context.
+	Timeout time.Duration
+
 	// ConfigDir holds Docker's config.json and contexts; empty is
 	// DOCKER_CONFIG, else .docker in the home directory.
 	ConfigDir string
@@ -72,6 +82,9 @@ type Options struct {
 type Engine struct {
 	client   *client.Client
 	endpoint endpoint
+	tunnel   *tunnel  // of an engine behind ssh
+	own      *Tunnels // that end with the engine; nil for those of Options
+	left     atomic.Bool
 	keychain registryauth.Keychain
 	log      *slog.Logger
 	shim     string // "" if there is none
@@ -106,19 +119,7 @@ func Open(ctx context.Context, options Options) (*Engine, error) {
 	if err != nil {
 		return nil, err
 	}
-	settings, err := where.clientOptions()
-	if err != nil {
-		return nil, err
-	}
-	if len(config.HTTPHeaders) > 0 {
-		settings = append(settings, client.WithHTTPHeaders(config.HTTPHeaders))
-	}
-	api, err := client.New(settings...)
-	if err != nil {
-		return nil, fmt.Errorf("connect to Docker at %s: %w", where.address, err)
-	}
 	e := &Engine{
-		client:   api,
 		endpoint: where,
 		keychain: registryauth.Keychain{Env: options.Env},
 		log:      options.Logger,
@@ -129,11 +130,44 @@ func Open(ctx context.Context, options Options) (*Engine, error) {
 		e.keychain.File = filepath.Join(options.ConfigDir, "config.json")
 	}
 	e.shim = e.shimFile(options.Shim)
-	if _, err := api.Ping(ctx, client.PingOptions{NegotiateAPIVersion: true}); err != nil {
-		_ = api.Close()
-		return nil, e.unreachable("connect", err)
+	if where.scheme() == "ssh" {
+		if err := e.enterTunnel(options); err != nil {
+			return nil, err
+		}
+	}
+	if err := e.connect(ctx, options, config.HTTPHeaders); err != nil {
+		return nil, errors.Join(err, e.leaveTunnel())
 	}
 	return e, nil
+}
+
+// connect makes the client of the engine, and asks for its first answer.
+func (e *Engine) connect(ctx context.Context, options Options, headers map[string]string) error {
+	settings, err := e.endpoint.clientOptions(e.tunnel)
+	if err != nil {
+		return err
+	}
+	if len(headers) > 0 {
+		settings = append(settings, client.WithHTTPHeaders(headers))
+	}
+	if e.client, err = client.New(settings...); err != nil {
+		return fmt.Errorf("connect to Docker at %s: %w", e.endpoint.address, err)
+	}
+	if e.tunnel != nil {
+		if err := e.tunnel.ready(ctx, cmp.Or(options.Timeout, loginTime)); err != nil {
+			return e.unreachable("connect", err)
+		}
+	}
+	if options.Timeout > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, options.Timeout)
+		defer cancel()
+	}
+	if _, err := e.client.Ping(ctx, client.PingOptions{NegotiateAPIVersion: true}); err != nil {
+		_ = e.client.Close()
+		return e.unreachable("connect", err)
+	}
+	return nil
 }
 
 // Info asks the engine for its version and platform.
@@ -181,11 +215,11 @@ func (e *Engine) Identity(ctx context.Context) (engine.Identity, error) {
 }
 
 // Close waits until the containers of ended runs are removed, which is tried
-// for gracePeriod at most, and releases idle connections. Other containers are
+// for gracePeriod at most, and releases its connections. Other containers are
 // left alone.
 func (e *Engine) Close() error {
 	e.removals.under.Wait()
-	return e.client.Close()
+	return errors.Join(e.client.Close(), e.leaveTunnel())
 }
 
 // goarch translates the machine names of uname, which some engines report.

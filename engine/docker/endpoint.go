@@ -8,10 +8,8 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"time"
 
-	"github.com/docker/cli/cli/connhelper"
 	dockercontext "github.com/docker/cli/cli/context"
 	dockerendpoint "github.com/docker/cli/cli/context/docker"
 	"github.com/docker/cli/cli/context/store"
@@ -40,18 +38,12 @@ func (e endpoint) local() bool {
 	return e.scheme() == "unix" || e.scheme() == "npipe"
 }
 
-// Route returns how connections to an engine behind ssh are made: "ssh, forwarded socket"
-// or "ssh, docker command". It is "" for every other engine.
-func (e *Engine) Route() string {
-	if e.endpoint.scheme() != "ssh" {
-		return ""
+// clientOptions configures a client for the endpoint. Connections are made by a
+// dialer whose errors keep their cause (see dialError): through the tunnel if there is one.
+func (e endpoint) clientOptions(through *tunnel) ([]client.Opt, error) {
+	if through != nil {
+		return through.clientOptions(), nil
 	}
-	return "ssh, docker command"
-}
-
-// clientOptions configures a client for the endpoint. Plain connections are
-// made by a dialer whose errors keep their cause (see dialError).
-func (e endpoint) clientOptions() ([]client.Opt, error) {
 	options, err := e.docker.ClientOpts()
 	if err != nil {
 		return nil, fmt.Errorf("connect to Docker at %s (from %s): %w", e.address, e.source, err)
@@ -67,41 +59,8 @@ func (e endpoint) clientOptions() ([]client.Opt, error) {
 		options = append(options, client.WithDialContext(func(ctx context.Context, _, address string) (net.Conn, error) {
 			return keepCause(dialer.DialContext(ctx, "tcp", address))
 		}))
-	case "ssh":
-		helper, err := connhelper.GetConnectionHelper(e.address)
-		if err != nil {
-			return nil, fmt.Errorf("connect to Docker at %s (from %s): %w", e.address, e.source, err)
-		}
-		options = append(options, client.WithDialContext(func(ctx context.Context, network, address string) (net.Conn, error) {
-			conn, err := helper.Dialer(ctx, network, address)
-			if err != nil {
-				return nil, &dialError{cause: err}
-			}
-			return sshConn{conn}, nil
-		}))
 	}
 	return options, nil
-}
-
-// sshConn is a connection through the ssh command. When the command has ended, a
-// Read fails with what it printed. A Write fails as well, on a broken pipe or, once
-// a Read has noticed the end, on a closed one: that error would hide the other.
-type sshConn struct{ net.Conn }
-
-func (c sshConn) Write(p []byte) (int, error) {
-	n, err := c.Conn.Write(p)
-	if errors.Is(err, syscall.EPIPE) || errors.Is(err, os.ErrClosed) {
-		return len(p), nil
-	}
-	return n, err
-}
-
-// CloseWrite ends what the far side reads, and leaves what it writes.
-func (c sshConn) CloseWrite() error {
-	if half, ok := c.Conn.(client.CloseWriter); ok {
-		return half.CloseWrite()
-	}
-	return nil
 }
 
 // resolve finds the endpoint as the docker command does, most explicit first.

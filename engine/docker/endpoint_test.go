@@ -26,7 +26,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/docker/cli/cli/connhelper"
 	dockercontext "github.com/docker/cli/cli/context"
 	dockerendpoint "github.com/docker/cli/cli/context/docker"
 	"github.com/docker/cli/cli/context/store"
@@ -179,52 +178,6 @@ func dialStdio(socket string) int {
 	go func() { _, _ = io.Copy(conn, os.Stdin); _ = conn.CloseWrite() }()
 	_, _ = io.Copy(os.Stdout, conn)
 	return 0
-}
-
-func stubSSH(t *testing.T, script string) {
-	directory := t.TempDir()
-	require.NoError(t, os.WriteFile(filepath.Join(directory, "ssh"), []byte("#!/bin/sh\n"+script+"\n"), 0o755))
-	t.Setenv("PATH", directory+string(os.PathListSeparator)+os.Getenv("PATH"))
-}
-
-func TestSSH(t *testing.T) {
-	const address = "ssh://somebody@engine.example:2222"
-	probe := loadProbe(t, open(t))
-	self := must.Get(os.Executable())(t)
-	calls := filepath.Join(t.TempDir(), "calls")
-	stubSSH(t, fmt.Sprintf(`echo "$*" >>'%s'; %s=dial-stdio exec '%s' '%s'`, calls, actAs, self, localSocket(t)))
-	e := openWith(t, Options{Host: address})
-	assert.Equal(t, "ssh, docker command", e.Route())
-	assert.Empty(t, open(t).Route(), "a local engine")
-	checkRemote(t, e, probe, address)
-	recorded := must.Get(os.ReadFile(calls))(t)
-	for _, want := range []string{"-l somebody", "-p 2222", "-- engine.example docker system dial-stdio"} {
-		assert.Contains(t, string(recorded), want, "ssh was called with %q, want %q in it", recorded, want)
-	}
-	inContext := dockerConfig(t, map[string]any{})
-	addContext(t, inContext, "far", address, nil)
-	checkRemote(t, openWith(t, Options{ConfigDir: inContext, Context: "far"}), probe, address)
-}
-
-func TestSSHFails(t *testing.T) {
-	stubSSH(t, `echo "somebody@engine.example: Permission denied (publickey)." >&2; exit 255`)
-	_, err := Open(t.Context(), Options{Host: "ssh://somebody@engine.example:2222"})
-	checkError(t, err, engine.ErrUnavailable, "Permission denied (publickey)", "`ssh -p 2222 somebody@engine.example docker version`")
-	assert.NotContains(t, err.Error(), "usermod", "advice about sockets for an ssh connection: %v", err)
-	stubSSH(t, `echo "docker: command not found" >&2; exit 127`)
-	_, err = Open(t.Context(), Options{Host: "ssh://engine.example"})
-	checkError(t, err, engine.ErrUnavailable, "command not found", "`ssh engine.example docker version`")
-}
-
-// TestAWriteDoesNotHideWhySSHFailed writes after the end of the command was read.
-func TestAWriteDoesNotHideWhySSHFailed(t *testing.T) {
-	stubSSH(t, `echo "Permission denied (publickey)." >&2; exit 255`)
-	helper := must.Get(connhelper.GetConnectionHelper("ssh://engine.example"))(t)
-	conn := must.Get(helper.Dialer(t.Context(), "tcp", "docker.example"))(t)
-	c := sshConn{conn}
-	defer c.Close()
-	assert.ErrorContains(t, must.Fail(c.Read(make([]byte, 1))), "Permission denied", "reading")
-	assert.Equal(t, 3, must.Get(c.Write([]byte("GET")))(t))
 }
 
 func TestUnreachable(t *testing.T) {

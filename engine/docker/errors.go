@@ -76,7 +76,7 @@ func (e endpoint) advice(err error) string {
 	var dns *net.DNSError
 	switch {
 	case e.scheme() == "ssh":
-		return fmt.Sprintf("check that `ssh %s docker version` works without a question", e.sshTarget())
+		return e.sshAdvice(err)
 	case errors.Is(err, syscall.EACCES), errors.Is(err, os.ErrPermission), strings.Contains(text, "permission denied"):
 		return fmt.Sprintf("you may not use %s: join the group that owns it (usually `sudo usermod -aG docker $USER`, then log in again), or run as root", e.address)
 	case errors.As(err, &dns):
@@ -96,14 +96,17 @@ func (e endpoint) advice(err error) string {
 	}
 }
 
-// sshTarget is the address as the ssh command takes it.
-func (e endpoint) sshTarget() string {
-	target := strings.TrimPrefix(e.address, "ssh://")
-	target, _, _ = strings.Cut(target, "/")
-	if host, port, err := net.SplitHostPort(target); err == nil {
-		return "-p " + port + " " + host
+// sshAdvice says what the user can do about an engine behind ssh that does not answer.
+func (e endpoint) sshAdvice(err error) string {
+	var said *sshError
+	if errors.As(err, &said) && said.remedy != "" {
+		return said.remedy
 	}
-	return target
+	to, err := parseTarget(e.address)
+	if err != nil {
+		return "check the address"
+	}
+	return fmt.Sprintf("check that `ssh %s %s` works without a question", to.words(), strings.Join(to.dialStdio()[:len(to.dialStdio())-2], " ")+" version")
 }
 
 // runError explains why a container could not be created or started. The

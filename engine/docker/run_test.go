@@ -183,7 +183,7 @@ func TestCancelAtAnyMoment(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		seen := 0
 		watched := openWith(t, Options{Logger: e.log})
-		options, err := watched.endpoint.clientOptions()
+		options, err := watched.endpoint.clientOptions(nil)
 		require.NoError(t, err)
 		answered := client.WithHTTPResponseHook(func(*http.Response) {
 			if seen++; seen > after {

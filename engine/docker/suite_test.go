@@ -132,6 +132,13 @@ func TestMain(m *testing.M) {
 		}
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
+	case "open-and-die":
+		_, err := Open(context.Background(), Options{Host: os.Args[len(os.Args)-1]})
+		if err == nil {
+			dieAt("")("")
+		}
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
 	case "open":
 		_, err := Open(context.Background(), Options{Host: os.Args[len(os.Args)-1], Env: func(string) string { return "/" }})
 		fmt.Fprintln(os.Stdout, errors.Is(err, engine.ErrUnavailable), err)

@@ -1,0 +1,207 @@
+package docker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"time"
+)
+
+// The pauses between logins that are tried again.
+const (
+	firstPause  = 200 * time.Millisecond
+	longestWait = 5 * time.Second
+	refusedTime = 5 * time.Second // of a server that restarts
+	socketPoll  = 10 * time.Millisecond
+)
+
+// login logs in, once it is its turn, and again if the server drops it. Patience bounds the
+// attempts and the pauses between them.
+func (t *tunnel) login(ctx context.Context, within, patience time.Duration) (*session, error) {
+	settings, err := t.readSettings(ctx)
+	if err != nil {
+		return nil, err
+	}
+	gate := t.owner.gate(settings.machine)
+	var spent, refused time.Duration
+	for pause := firstPause; ; pause = min(2*pause, longestWait) {
+		if err := gate.enter(ctx); err != nil {
+			return nil, err
+		}
+		began := time.Now()
+		s, err := t.attempt(ctx, settings, within)
+		var said *sshError
+		dropped := errors.As(err, &said) && said.again
+		gate.leave(dropped)
+		if err == nil {
+			return s, nil
+		}
+		wait := pause/2 + time.Duration(t.owner.jitter()*float64(pause))
+		spent += time.Since(began) + wait
+		if dropped && said.refused {
+			refused += time.Since(began) + wait
+		}
+		if !dropped || spent > patience || refused > refusedTime || ctx.Err() != nil {
+			return t.withMaster(ctx, settings, err)
+		}
+		timer := time.NewTimer(wait)
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			timer.Stop()
+			return nil, context.Cause(ctx)
+		}
+	}
+}
+
+// attempt starts an ssh process and waits until it has logged in, which its control socket tells.
+func (t *tunnel) attempt(ctx context.Context, settings *settings, within time.Duration) (*session, error) {
+	place, err := t.owner.sockets()
+	if err != nil {
+		return nil, err
+	}
+	control, socket := place.next()
+	options := append([]string{"-N"}, settings.options(within)...) // the first of several options counts
+	options = append(options, "-o", "ControlMaster=yes", "-o", "StreamLocalBindUnlink=yes", "-S", strings.ReplaceAll(control, "%", "%%"))
+	process, err := startSSH(append(options, t.target.arguments()...), nil)
+	if err != nil {
+		return nil, err
+	}
+	limit, poll := time.NewTimer(within), time.NewTicker(socketPoll)
+	defer limit.Stop()
+	defer poll.Stop()
+	for {
+		select {
+		case <-process.ended:
+			return nil, t.completed(settings, process.failure())
+		case <-ctx.Done():
+			process.stop()
+			return nil, context.Cause(ctx)
+		case <-limit.C:
+			said := process.said.text(0)
+			process.stop()
+			return nil, &sshError{again: true, words: strings.TrimSpace(fmt.Sprintf("ssh did not log in within %s %s", within, lastLines(said)))}
+		case <-poll.C:
+			if _, err := os.Lstat(control); err != nil {
+				continue
+			}
+			s := &session{tunnel: t, settings: settings, process: process, control: control, socket: socket, deciding: make(chan struct{}, 1)}
+			if !t.owner.begin("watching ssh", s.clean) {
+				process.stop()
+				return nil, errTunnelsClosed
+			}
+			return s, nil
+		}
+	}
+}
+
+// stop ends the process, and waits for it.
+func (p *sshProcess) stop() {
+	p.end()
+	<-p.ended
+}
+
+// completed adds to a failed login what ssh does not say.
+func (t *tunnel) completed(settings *settings, failed *sshError) *sshError {
+	failed.remedy = settings.complete(failed.remedy)
+	machine := first(settings.values, "hostname")
+	if port := first(settings.values, "port"); port != "22" && port != "" {
+		machine = "[" + machine + "]:" + port
+	}
+	if failed.kind == keyChanged {
+		failed.remedy = fmt.Sprintf("find out why. Only if the change is right, forget the old key with `ssh-keygen -R '%s'`", machine)
+	}
+	if failed.kind == loginRefused && (t.owner.env("SSH_AUTH_SOCK") == "" || first(settings.values, "identityagent") == "none") {
+		if key := settings.lockedKey(); key != "" {
+			failed.remedy = fmt.Sprintf("%s has a passphrase, and there is no agent: start one and add the key, with `eval $(ssh-agent)` and `ssh-add %s`", key, key)
+		}
+	}
+	return failed
+}
+
+// withMaster uses a connection that the user has opened (ControlMaster), where a login of our own
+// is refused: it may have needed a password or a code.
+func (t *tunnel) withMaster(ctx context.Context, settings *settings, failed error) (*session, error) {
+	var said *sshError
+	path := first(settings.values, "controlpath")
+	if !errors.As(failed, &said) || said.kind != loginRefused || path == "" || path == "none" {
+		return nil, failed
+	}
+	if askAlive(ctx, path) != nil {
+		return nil, failed
+	}
+	return &session{tunnel: t, settings: settings, control: path, way: command, foreign: true, deciding: make(chan struct{}, 1)}, nil
+}
+
+// session is an ssh process that has logged in.
+type session struct {
+	tunnel   *tunnel
+	settings *settings
+	process  *sshProcess // nil for a connection that is the user's
+	control  string      // its control socket
+	socket   string      // that leads to the engine's, if it is forwarded
+	foreign  bool        // the connection is the user's
+
+	deciding chan struct{} // holds a token while the way is decided
+	way      route         // once decided
+}
+
+// clean removes the sockets of the process when it has ended.
+func (s *session) clean() {
+	select {
+	case <-s.process.ended:
+	case <-s.tunnel.ctx.Done():
+		s.process.stop()
+	}
+	for _, path := range []string{s.control, s.socket} {
+		_ = os.Remove(path)
+	}
+}
+
+// end ends the process of a session, which may be nil.
+func (s *session) end() {
+	if s != nil && s.process != nil {
+		s.process.end()
+	}
+}
+
+// over reports whether the session has ended.
+func (s *session) over() bool {
+	if s.foreign {
+		ctx, cancel := context.WithTimeout(s.tunnel.ctx, controlTime)
+		defer cancel()
+		return askAlive(ctx, s.control) != nil
+	}
+	return s.process.over()
+}
+
+// lost returns why the connection of the session has ended, or nil if it is there.
+func (s *session) lost() error {
+	if s.foreign {
+		return nil
+	}
+	if !s.process.over() {
+		ctx, cancel := context.WithTimeout(s.tunnel.ctx, controlTime)
+		defer cancel()
+		if err := askAlive(ctx, s.control); err == nil || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, os.ErrDeadlineExceeded) {
+			return nil // or it is very slow
+		}
+		if !s.process.within(controlTime) { // its sockets are closed: it is ending
+			s.process.stop()
+		}
+	}
+	failed := s.process.failure()
+	return fmt.Errorf("%w: %s", errSessionOver, failed.words)
+}
+
+// lastLines are the last two lines of a text, in one.
+func lastLines(text string) string {
+	lines := slices.DeleteFunc(strings.Split(strings.ReplaceAll(text, "\r", "\n"), "\n"), func(line string) bool { return strings.TrimSpace(line) == "" })
+	for i := range lines {
+		lines[i] = strings.TrimRight(strings.TrimSpace(lines[i]), ".")
+	}
+	return strings.Join(lines[max(0, len(lines)-2):], "; ")
+}
