@@ -67,6 +67,7 @@ func run(a *app.App, root *cobra.Command, args []string) int {
 	a.Crashes = app.Crashes{Now: a.Now, About: func() string { return about(root, args) }}
 	a.Crashes.Hide(given(args))
 	err := crash.Do("running the command", func() error { return root.ExecuteContext(context.Background()) })
+	a.CloseTunnels()
 	a.CloseTraces()
 	a.CloseDatabase()
 	for _, c := range crash.All(err) {

@@ -36,6 +36,8 @@ type App struct {
 	database database // of a log that is in one
 	suspends interrupt.Suspends
 
+	tunnels tunnels // to engines behind ssh
+
 	tracer *tracing.Tracer // of this command, once a run is prepared and the environment asks for it
 }
 

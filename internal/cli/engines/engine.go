@@ -155,13 +155,11 @@ func UnknownEngine(name string) error {
 }
 
 func openDocker(ctx context.Context, a *app.App, news io.Writer) (*docker.Engine, error) {
-	ctx, cancel := context.WithTimeout(ctx, engineTimeout)
-	defer cancel()
 	shim, err := entrypoint.Executable()
 	if err != nil {
 		shim = "" // containers then start a little later
 	}
-	return docker.Open(ctx, docker.Options{Shim: shim, Logger: app.Logger(news)})
+	return docker.Open(ctx, docker.Options{Shim: shim, Tunnels: a.Tunnels(), Timeout: engineTimeout, Logger: app.Logger(news)})
 }
 
 // OpenOCI opens the engine that needs no daemon.
@@ -169,9 +167,9 @@ func OpenOCI(ctx context.Context, a *app.App, news io.Writer) (*oci.Engine, erro
 	return oci.Open(ctx, oci.Options{Runtime: a.Global.OciRuntime, AllowUnbounded: a.Global.Unbounded, Logger: app.Logger(news)})
 }
 
-// dockerAt is a Docker Engine at an address, with the files of one that has its own.
-func dockerAt(address string, tls runs.EngineTLS, env func(string) string, news io.Writer) docker.Options {
-	o := docker.Options{Host: address, Env: env, Logger: app.Logger(news)}
+// dockerAt is the Docker Engine of a host at an address, with the files of one that has its own.
+func dockerAt(a *app.App, address string, tls runs.EngineTLS, env func(string) string, news io.Writer) docker.Options {
+	o := docker.Options{Host: address, Env: env, Tunnels: a.Tunnels(), Timeout: work.HostTimeout, Logger: app.Logger(news)}
 	if files := docker.TLS(tls); files != (docker.TLS{}) {
 		o.TLS = &files
 	}
@@ -192,29 +190,31 @@ func Dial(a *app.App, file string, news io.Writer, f Flags) work.Dial {
 		if h.Name == "" {
 			return Connect(ctx, a, news, f)
 		}
-		ctx, cancel := context.WithTimeout(ctx, work.HostTimeout)
-		defer cancel()
 		by := reachOf(h, file)
+		opening, cancel := context.WithTimeout(ctx, work.HostTimeout)
+		defer cancel()
 		var e engine.Engine
 		var err error
 		switch h.Engine {
 		case inventory.OCI:
-			return local.connect(ctx)
+			return local.connect(opening)
 		case inventory.KubernetesEngine:
-			e, err = openKubernetes(ctx, a, news, by.cluster)
-		default:
+			e, err = openKubernetes(opening, a, news, by.cluster)
+		default: // its login may wait for those of other hosts, which does not count
 			e, err = openHost(ctx, a, h, by.tls, news)
 		}
 		if err != nil {
 			return nil, err
 		}
-		return connection(ctx, a, news, e, by, f)
+		asking, done := context.WithTimeout(ctx, work.HostTimeout)
+		defer done()
+		return connection(asking, a, news, e, by, f)
 	}
 }
 
 // openHost opens the Docker Engine of a host of an inventory.
 func openHost(ctx context.Context, a *app.App, h inventory.Host, tls runs.EngineTLS, news io.Writer) (*docker.Engine, error) {
-	options := dockerAt(h.Endpoint, tls, a.WithoutTLS, news)
+	options := dockerAt(a, h.Endpoint, tls, a.WithoutTLS, news)
 	if h.Context != "" {
 		if err := checkContext(h.Context, a.WithoutTLS); err != nil {
 			return nil, err

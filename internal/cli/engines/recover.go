@@ -145,9 +145,9 @@ func (f *finder) openDocker(ctx context.Context, used runs.EngineUsed) (runs.Con
 	if used.TLS != (runs.EngineTLS{}) {
 		env = f.app.WithoutTLS
 	}
-	ways := []docker.Options{dockerAt(used.Address, used.TLS, env, f.news)}
+	ways := []docker.Options{dockerAt(f.app, used.Address, used.TLS, env, f.news)}
 	if used.Context != "" {
-		ways = append([]docker.Options{{Context: used.Context, Env: f.app.Getenv, Logger: app.Logger(f.news)}}, ways...)
+		ways = append([]docker.Options{{Context: used.Context, Env: f.app.Getenv, Tunnels: f.app.Tunnels(), Timeout: work.HostTimeout, Logger: app.Logger(f.news)}}, ways...)
 	}
 	var away error
 	for _, way := range ways {
@@ -162,12 +162,12 @@ func (f *finder) openDocker(ctx context.Context, used runs.EngineUsed) (runs.Con
 
 // try opens a Docker Engine, and only the one that a run used.
 func try(ctx context.Context, way docker.Options, used runs.EngineUsed) (*docker.Engine, error) {
-	ctx, cancel := context.WithTimeout(ctx, work.HostTimeout)
-	defer cancel()
 	e, err := docker.Open(ctx, way)
 	if err != nil || used.ID == "" {
 		return e, err
 	}
+	ctx, cancel := context.WithTimeout(ctx, work.HostTimeout)
+	defer cancel()
 	identity, err := e.Identity(ctx)
 	switch {
 	case err != nil:

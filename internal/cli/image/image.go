@@ -170,7 +170,7 @@ func load(ctx context.Context, a *app.App, e *oci.Engine, o loadOptions) (images
 }
 
 func loadFromDocker(ctx context.Context, a *app.App, e *oci.Engine, ref string, show func(int64)) (images []oci.Image, err error) {
-	source, err := docker.Open(ctx, docker.Options{Logger: app.Logger(a.Err)})
+	source, err := docker.Open(ctx, docker.Options{Tunnels: a.Tunnels(), Logger: app.Logger(a.Err)})
 	if err != nil {
 		return nil, err
 	}
