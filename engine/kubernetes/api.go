@@ -2,6 +2,7 @@ package kubernetes
 
 import (
 	"context"
+	"io"
 	"net/http"
 
 	corev1 "k8s.io/api/core/v1"
@@ -71,6 +72,8 @@ func (a *api) create(ctx context.Context, pod *corev1.Pod) (*corev1.Pod, error) 
 }
 
 func (a *api) get(ctx context.Context, pod string) (*corev1.Pod, error) {
+	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
+	defer cancel()
 	var found corev1.Pod
 	err := a.client.Get().Namespace(a.namespace).Resource("pods").Name(pod).Do(ctx).Into(&found)
 	return &found, err
@@ -102,6 +105,12 @@ func (a *api) watch(ctx context.Context, pod, version string) (watch.Interface, 
 func (a *api) delete(ctx context.Context, pod string, grace int64) error {
 	return a.client.Delete().Namespace(a.namespace).Resource("pods").Name(pod).
 		Body(&metav1.DeleteOptions{GracePeriodSeconds: &grace}).Do(ctx).Error()
+}
+
+// log returns what a container has written, and with follow what it writes until its end.
+func (a *api) log(ctx context.Context, pod, container string, follow bool) (io.ReadCloser, error) {
+	options := corev1.PodLogOptions{Container: container, Follow: follow}
+	return a.client.Get().Namespace(a.namespace).Resource("pods").Name(pod).SubResource("log").VersionedParams(&options, a.parameters).Stream(ctx)
 }
 
 // attach returns what attaches to the streams of a container, by whichever of the protocols

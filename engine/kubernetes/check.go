@@ -28,7 +28,7 @@ func (r Right) MarshalText() ([]byte, error) { return []byte(r.String()), nil }
 func Rights() []Right {
 	return []Right{
 		{"create", "pods"}, {"get", "pods"}, {"list", "pods"}, {"watch", "pods"}, {"delete", "pods"},
-		{"create", "pods/attach"}, {"get", "pods/attach"},
+		{"create", "pods/attach"}, {"get", "pods/attach"}, {"get", "pods/log"},
 	}
 }
 

@@ -67,7 +67,8 @@ func passing(err error) bool {
 	}
 	var network net.Error
 	return errors.As(err, &network) || apierrors.IsServerTimeout(err) || apierrors.IsTooManyRequests(err) || apierrors.IsServiceUnavailable(err) ||
-		apierrors.IsInternalError(err) || apierrors.IsTimeout(err) || strings.Contains(err.Error(), "connection refused") || strings.Contains(err.Error(), "EOF")
+		apierrors.IsInternalError(err) || apierrors.IsTimeout(err) || strings.Contains(err.Error(), "connection refused") || strings.Contains(err.Error(), "EOF") ||
+		strings.Contains(err.Error(), "unexpected error when reading response body") // as client-go says it
 }
 
 // refusedCertificate reports whether one of the two sides does not accept the certificate of the other.

@@ -19,6 +19,7 @@ import (
 const (
 	restartTimeout = time.Minute            // for which a control plane may be silent that is started anew
 	retryAfter     = 500 * time.Millisecond // the first pause; each one doubles the one before
+	watchLasts     = 5 * time.Minute        // of a watch, whose connection may be of no use any more
 	mostPause      = 4 * time.Second        // less than claimTimeout, so that what changes is seen before that is over
 )
 
@@ -56,9 +57,10 @@ var errUnconfirmed = errors.New("its program may still run")
 // following follows one Pod.
 type following struct {
 	*Cluster
-	until func(*corev1.Pod) bool
-	last  *corev1.Pod
-	late  <-chan time.Time // of a Pod that is to end: by then its node would have said so
+	until    func(*corev1.Pod) bool
+	patience time.Duration // with an API server that does not answer
+	last     *corev1.Pod
+	late     <-chan time.Time // of a Pod that is to end: by then its node would have said so
 
 	answered time.Time // when the API server was last known to be there
 	failures int       // in a row: no answer, or a watch that hardly lasted
@@ -68,7 +70,12 @@ type following struct {
 // there any more. While the cluster does not answer it tries again, for as long as a
 // control plane may take to be started anew.
 func (c *Cluster) follow(ctx context.Context, id string, until func(*corev1.Pod) bool) (*corev1.Pod, error) {
-	f := following{Cluster: c, until: until, answered: time.Now()}
+	return c.followFor(ctx, restartTimeout, id, until)
+}
+
+// followFor is follow with another patience.
+func (c *Cluster) followFor(ctx context.Context, patience time.Duration, id string, until func(*corev1.Pod) bool) (*corev1.Pod, error) {
+	f := following{Cluster: c, until: until, patience: patience, answered: time.Now()}
 	for {
 		begun := time.Now()
 		pod, err := c.api.get(ctx, id)
@@ -85,7 +92,7 @@ func (c *Cluster) follow(ctx context.Context, id string, until func(*corev1.Pod)
 		switch {
 		case ctx.Err() != nil:
 			return nil, context.Cause(ctx)
-		case err != nil && !passing(err), err != nil && time.Since(f.answered) > restartTimeout:
+		case err != nil && !passing(err), err != nil && time.Since(f.answered) > f.patience:
 			return nil, err
 		case got && f.isLate(): // also where no watch lasts
 			return nil, f.lost()
@@ -113,6 +120,8 @@ func (f *following) sees(pod *corev1.Pod) bool {
 // watch returns the Pod once it is as somebody waits for, and nothing when the watch ends
 // before that, as each does in time.
 func (f *following) watch(ctx context.Context, pod *corev1.Pod) (*corev1.Pod, error) {
+	ctx, cancel := context.WithTimeout(ctx, watchLasts)
+	defer cancel()
 	watching, err := f.api.watch(ctx, pod.Name, pod.ResourceVersion)
 	if err != nil {
 		return nil, err

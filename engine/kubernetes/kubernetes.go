@@ -7,6 +7,11 @@
 // input, and the shim ends when this process has read all that it said. Attachments of
 // clusters alone lose what is written before them, and at times what is written last.
 //
+// A Pod outlives the connection with it. Messages have numbers and are in the log of the Pod, too, so
+// that reading goes on there. A Pod is removed when it has ended and was read, or when its run is
+// canceled, and otherwise stays. Where the connection breaks before the program begins, another Pod
+// begins anew.
+//
 // A cluster has no store of images that could be asked or loaded. Images are looked up in
 // their registries by this process, and Pods name them by digest. What is loaded is pushed
 // to a repository that whoever uses the engine names, and the shim as well.
@@ -17,6 +22,7 @@
 package kubernetes
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -29,6 +35,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/name"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/remotecommand"
 	"k8s.io/klog/v2"
 
 	"github.com/deployster-go/deployster/engine"
@@ -63,6 +70,8 @@ type Options struct {
 	ServiceAccount string            // of Pods, which decides itself whether they have its token; "" is that of the namespace, and no token
 
 	CopyWorkspace bool // Info says that Pods are to have a copy of the workspace
+
+	LostFor time.Duration // for which a Pod is asked for whose connection is lost; 0 is ten minutes
 
 	Env    func(string) string // of this process; nil is none
 	Logger *slog.Logger        // required
@@ -124,6 +133,9 @@ type Engine struct {
 	repository name.Repository
 	keychain   registryauth.Keychain
 	idle, life time.Duration
+	lostFor    time.Duration // see Options.LostFor
+	silence    time.Duration // see silenceTimeout
+	connect    func(pod, container string) (remotecommand.Executor, error)
 	ran        atomic.Bool // there was a Pod
 
 	mu    sync.Mutex
@@ -152,6 +164,7 @@ func Open(ctx context.Context, o Options) (*Engine, error) {
 	}
 	return &Engine{
 		Cluster: c, repository: repository, idle: shimIdle, life: longestLife, known: map[string]resolved{},
+		lostFor: cmp.Or(o.LostFor, lostFor), silence: silenceTimeout, connect: c.api.attach,
 		keychain: registryauth.Keychain{File: dockerConfig(o.ConfigDir), Env: o.Env},
 	}, nil
 }

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -24,6 +23,9 @@ import (
 //
 //	create → copy files into it → attach to the shim, until it answers → give the input
 //	→ copy output until it ends → exit → remove
+//
+// If the connection breaks, the rest of the output is read from the Pod's log. If it breaks before the
+// program begins, another Pod begins anew.
 //
 // The Pod of a program that is held waits, as its shim, from before the release on. A
 // Timeout counts from when the shim was told to start the program: scheduling and pulling
@@ -53,11 +55,29 @@ func (e *Engine) run(ctx context.Context, fail context.CancelCauseFunc, spec eng
 	if err != nil {
 		return engine.Exit{}, err
 	}
-	p, err := newPlan(spec, image, shim, e.idle, e.life)
-	if err != nil {
-		return engine.Exit{}, err
+	input := newReplay(streams.Stdin)
+	begun := time.Now()
+	for tries := 1; ; tries++ {
+		p, err := newPlan(spec, image, shim, e.idle, e.life)
+		if err != nil {
+			return engine.Exit{}, err
+		}
+		p.copied.workspace = e.options.CopyWorkspace
+		exit, err := e.runPod(ctx, fail, p, streams, input)
+		if !errors.Is(err, errUnbegun) {
+			return exit, err
+		}
+		if tries > restarts || tries > 1 && time.Since(begun) > e.lostFor || !input.again() || !pause(ctx, pauseAfter(tries)) {
+			return engine.Exit{}, fmt.Errorf("%w: %w", engine.ErrUnavailable, err)
+		}
+		e.log.DebugContext(ctx, "another Pod runs a program that had not begun", "image", spec.Image, "error", err)
 	}
-	p.copied.workspace = e.options.CopyWorkspace
+}
+
+// runPod runs the program in a Pod of its own. errUnbegun is that it has not begun.
+func (e *Engine) runPod(ctx context.Context, fail context.CancelCauseFunc, p *plan, streams engine.IO, input *replay) (exit engine.Exit, err error) {
+	ctx, over := context.WithCancel(ctx)
+	defer over()
 	pod, err := p.pod(e.options)
 	if err != nil {
 		return engine.Exit{}, err
@@ -67,8 +87,10 @@ func (e *Engine) run(ctx context.Context, fail context.CancelCauseFunc, spec eng
 		return engine.Exit{}, err
 	}
 	r := newRun(e, p, created.Name, streams, fail)
+	r.input = input
 	defer func() {
-		if !errors.Is(err, errUnconfirmed) { // nobody would say now that it is gone
+		// One is not gone, as nobody would say now, and the other is not read.
+		if !errors.Is(err, errUnconfirmed) && !errors.Is(err, errUnread) {
 			e.discard(ctx, r.pod, r.allEnded())
 		}
 	}()
@@ -79,20 +101,25 @@ func (e *Engine) run(ctx context.Context, fail context.CancelCauseFunc, spec eng
 }
 
 // create makes the Pod. It is not cut short by a cancel, as nobody would know then whether
-// there is one. Where the answer is lost, the Pod that may be there is removed.
+// there is one. Where the answer is lost it asks again, and removes the Pod that may be there if
+// there is none.
 func (e *Engine) create(ctx context.Context, pod *corev1.Pod) (*corev1.Pod, error) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
+	making, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
 	defer cancel()
-	var created *corev1.Pod
-	var err error
-	for failures := 1; ; failures++ {
-		created, err = e.api.create(ctx, pod)
+	created, err := e.api.create(making, pod)
+	sent := false
+	for failures := 1; err != nil; failures++ {
+		sent = sent || maybeDone(err)
 		// An API server that counts several Pods for a quota at once gives up, and has made none.
-		if !apierrors.IsConflict(err) || !pause(ctx, pauseAfter(failures)) {
+		conflict := apierrors.IsConflict(err) && !apierrors.IsAlreadyExists(err)
+		if !conflict && (!sent || ctx.Err() != nil || !passing(err)) || !pause(making, pauseAfter(failures)) {
 			break
 		}
+		if created, err = e.api.create(making, pod); sent && apierrors.IsAlreadyExists(err) { // by an earlier request
+			created, err = e.api.get(making, pod.Name)
+		}
 	}
-	if err != nil && maybeDone(err) {
+	if err != nil && sent {
 		e.discard(ctx, pod.Name, false)
 	}
 	if apierrors.IsInvalid(err) || apierrors.IsBadRequest(err) {
@@ -111,20 +138,26 @@ type run struct {
 	*plan
 	pod     string
 	streams engine.IO
+	input   *replay
 	output  output
 	fail    context.CancelCauseFunc
 
-	node    atomic.Pointer[string] // that has the Pod, once one has
-	begun   atomic.Bool            // the program may have started
-	quiet   atomic.Bool            // the shim has said that nothing runs any more
-	over    chan struct{}          // closed when nothing will come of the Pod any more
-	ended   chan struct{}          // closed when what follows is known: it is over, or cannot be watched
-	last    *corev1.Pod            // once it has ended
-	lastErr error
+	node     atomic.Pointer[string] // that has the Pod, once one has
+	spoke    atomic.Bool            // the shim was heard
+	begun    atomic.Bool            // the program may have started
+	uncopied bool                   // it is not known whether the Pod has its copies of files
+	quiet    atomic.Bool            // the shim has said that nothing runs any more
+	over     chan struct{}          // closed when nothing will come of the Pod any more
+	ended    chan struct{}          // closed when what follows is known: it is over, or cannot be watched
+	last     *corev1.Pod            // once it has ended
+	lastErr  error
 }
 
 func newRun(e *Engine, p *plan, pod string, streams engine.IO, fail context.CancelCauseFunc) *run {
-	return &run{Engine: e, plan: p, pod: pod, streams: streams, fail: fail, over: make(chan struct{}), ended: make(chan struct{})}
+	return &run{
+		Engine: e, plan: p, pod: pod, streams: streams, fail: fail, over: make(chan struct{}), ended: make(chan struct{}),
+		input: newReplay(streams.Stdin),
+	}
 }
 
 // outlived ends the run when the cluster has ended the Pod for certain, and nobody has said so: its
@@ -145,6 +178,9 @@ func (r *run) watchOver(ctx context.Context) {
 	late := time.AfterFunc(startTimeout, func() {
 		mu.Lock()
 		defer mu.Unlock()
+		if r.spoke.Load() {
+			return // whatever the cluster says, or does not
+		}
 		r.fail(fmt.Errorf("the Pod has not started within %s: %s", startTimeout, waitsFor))
 	})
 	defer late.Stop()
@@ -158,7 +194,7 @@ func (r *run) watchOver(ctx context.Context) {
 		}
 	})
 	defer believed.Stop()
-	r.last, r.lastErr = r.follow(ctx, r.pod, func(pod *corev1.Pod) bool {
+	r.last, r.lastErr = r.followFor(ctx, max(restartTimeout, r.lostFor), r.pod, func(pod *corev1.Pod) bool {
 		r.node.Store(&pod.Spec.NodeName)
 		if started(pod) {
 			late.Stop()
@@ -184,17 +220,24 @@ func (r *run) perform(ctx context.Context) (engine.Exit, error) {
 			return engine.Exit{}, r.interrupted(err)
 		}
 	}
-	s := newSession(r.output.to("stdout", r.streams.Stdout, r.fail), r.output.to("stderr", r.streams.Stderr, r.fail),
-		func(to io.Writer) { r.give(ctx, to) })
+	s := r.session(func(to io.Writer) { r.give(ctx, to) })
 	err := s.run(ctx, r.attach(mainContainer), r.ended, r.over)
+	var exit engine.Exit
+	if errors.Is(err, errGone) || errors.Is(err, errBroken) {
+		if exit, err = r.resume(ctx, s, err); !s.isOver() {
+			return exit, r.interrupted(err)
+		}
+	}
 	switch {
 	case ctx.Err() != nil:
 		return engine.Exit{}, context.Cause(ctx)
-	case errors.Is(err, errGone), errors.Is(err, errBroken):
-		exit, err := r.lost(ctx, err)
-		return exit, r.interrupted(err)
+	case errors.Is(err, errSilent):
+		return engine.Exit{}, fmt.Errorf("%w: %w", errUnbegun, err)
 	case err != nil:
 		return engine.Exit{}, r.wrap("attach to the Pod", err)
+	case s.cut != "":
+		r.quiet.Store(true)
+		return engine.Exit{}, fmt.Errorf("%w: %s", errUnbegun, s.cut)
 	case s.refused != "":
 		r.quiet.Store(true)
 		return engine.Exit{}, &engine.SpecError{Cause: fmt.Errorf("start the program: %s", s.refused)}
@@ -205,12 +248,24 @@ func (r *run) perform(ctx context.Context) (engine.Exit, error) {
 		}
 	}
 	if s.code == killed || r.spec.Memory > 0 && s.code != 0 { // which the cluster knows more of
-		if exit, err := r.exit(ctx); err == nil && exit.OOMKilled {
+		found, cancel := context.WithTimeout(ctx, restartTimeout)
+		defer cancel()
+		if exit, err := r.exit(found); err == nil && exit.OOMKilled {
 			return exit, nil
 		}
 	}
 	r.quiet.Store(true)
 	return engine.Exit{Code: s.code}, ctx.Err()
+}
+
+// session is the one with the shim of the program.
+func (r *run) session(feed func(to io.Writer)) *session {
+	s := newSession(r.output.to("stdout", r.streams.Stdout, r.fail), r.output.to("stderr", r.streams.Stderr, r.fail), feed)
+	heard := s.heard
+	s.heard = func() { r.spoke.Store(true); heard() }
+	s.started = r.input.forget
+	s.silence, s.look = r.silence, r.look(s)
+	return s
 }
 
 // endedByOthers returns who has ended the Pod of a program that failed, as far as the cluster
@@ -230,7 +285,7 @@ func (r *run) endedByOthers(ctx context.Context) error {
 // whether what it does may have been done.
 func (r *run) interrupted(err error) error {
 	var wrong *engine.SpecError
-	if err == nil || errors.As(err, &wrong) || errors.Is(err, engine.ErrNoImage) {
+	if err == nil || errors.As(err, &wrong) || errors.Is(err, engine.ErrNoImage) || errors.Is(err, errUnbegun) {
 		return err
 	}
 	where, did := "Pod "+r.pod, "its program had not begun"
@@ -246,33 +301,11 @@ func (r *run) interrupted(err error) error {
 // killed is the exit code of what was killed.
 const killed = 128 + 9
 
-// lost finds out why the connection with a Pod has ended: where the Pod was killed that is
-// the end of its program, too.
-func (r *run) lost(ctx context.Context, broken error) (engine.Exit, error) {
-	found, cancel := context.WithTimeout(ctx, lostTimeout)
-	defer cancel()
-	exit, err := r.exit(found)
-	switch {
-	case ctx.Err() != nil:
-		return engine.Exit{}, context.Cause(ctx)
-	case found.Err() != nil:
-		return engine.Exit{}, fmt.Errorf("%w: %w, and the node has not said for %s how it ended", engine.ErrUnavailable, broken, lostTimeout)
-	case err != nil:
-		return engine.Exit{}, err
-	case intervened(r.last) != nil:
-		return engine.Exit{}, intervened(r.last)
-	case exit.Code == killed:
-		return exit, nil // nothing was to come any more
-	}
-	return engine.Exit{}, fmt.Errorf("%w: %w; the program %s", engine.ErrUnavailable, broken, exit)
-}
-
-// lostTimeout is how long the cluster may take to say how a Pod ended with which the
-// connection is lost.
+// lostTimeout is how much later than the end of a Pod what it said last may come.
 const lostTimeout = 10 * time.Second
 
 func (r *run) attach(container string) func() (remotecommand.Executor, error) {
-	return func() (remotecommand.Executor, error) { return r.api.attach(r.pod, container) }
+	return func() (remotecommand.Executor, error) { return r.connect(r.pod, container) }
 }
 
 // copy gives the Pod its copies of what this machine has. That it has them all shows when the
@@ -293,6 +326,10 @@ func (r *run) copy(ctx context.Context, attach func() (remotecommand.Executor, e
 		}
 		_ = from.Close()
 	})
+	s.silence, s.look = r.silence, r.lookTwice(func(pod *corev1.Pod) bool {
+		p := status(pod, prepareContainer)
+		return p != nil && p.State.Running != nil
+	})
 	err := s.run(sending, attach, r.ended, r.over)
 	select {
 	case failure := <-packed:
@@ -304,12 +341,20 @@ func (r *run) copy(ctx context.Context, attach func() (remotecommand.Executor, e
 	switch {
 	case ctx.Err() != nil:
 		return context.Cause(ctx)
+	case s.cut != "":
+		return fmt.Errorf("%w: %s", errUnbegun, s.cut)
 	case s.refused != "":
 		return fmt.Errorf("copy files into the Pod: %s", s.refused)
+	case errors.Is(err, errSilent):
+		return fmt.Errorf("%w: %w", errUnbegun, err)
 	case errors.Is(err, errGone):
-		_, err = r.exit(ctx)
+		if _, err = r.exit(ctx); r.lastErr == nil && unprepared(r.last) {
+			return fmt.Errorf("%w: %w", errUnbegun, err)
+		}
 		return err
-	case err != nil && !errors.Is(err, errBroken):
+	case errors.Is(err, errBroken):
+		r.uncopied = true
+	case err != nil:
 		return r.wrap("copy files into the Pod", err)
 	}
 	return nil
@@ -322,16 +367,13 @@ func (r *run) give(ctx context.Context, to io.Writer) {
 	}
 	r.begun.Store(true)
 	r.spec.Limit(ctx, r.fail)
-	input := r.streams.Stdin
-	if input == nil {
-		input = strings.NewReader("")
-	}
 	if !r.spec.Whole {
 		if entrypoint.Begin(to) != nil {
 			return
 		}
 	}
-	if err := entrypoint.Send(to, input, true, func() error { return nil }); err != nil {
+	err := entrypoint.Send(to, r.input.reader(), true, func() error { return nil })
+	if err != nil && !errors.Is(err, errReplayed) {
 		r.fail(err)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"maps"
@@ -34,8 +35,9 @@ import (
 	"github.com/deployster-go/deployster/internal/must"
 )
 
-// server answers as an API server does. A request with "watch" is one to watch, and
-// "DELETE" is followed by a name. An answer that is an error never came.
+// server answers as an API server does. A request with "watch" is one to watch, one with "log" or
+// "log follow" asks for a log, and "DELETE" is followed by a name. An answer that is an error never
+// came, and one that is a reader is what is read.
 type server func(request string) (code int, answer any)
 
 // lasting is the answer to a watch that ends after so long.
@@ -48,12 +50,21 @@ func (s server) RoundTrip(r *http.Request) (*http.Response, error) {
 	if r.URL.Query().Get("watch") != "" {
 		request = "watch"
 	}
+	if path.Base(r.URL.Path) == "log" {
+		request = "log"
+		if r.URL.Query().Get("follow") != "" {
+			request += " follow"
+		}
+	}
 	if r.Method == http.MethodDelete {
 		request += " " + path.Base(r.URL.Path)
 	}
 	code, answer := s(request)
 	if lost, is := answer.(error); is {
 		return nil, lost
+	}
+	if body, is := answer.(io.Reader); is {
+		return &http.Response{StatusCode: code, Body: io.NopCloser(body), Request: r}, nil
 	}
 	header := http.Header{"Content-Type": {"application/json"}}
 	if request == "watch" && code == http.StatusOK {
@@ -77,7 +88,7 @@ func onServer(t *testing.T, s server) *Engine {
 	succeed(t, err)
 	return &Engine{Cluster: &Cluster{
 		options: Options{Namespace: "apps"}, config: config, api: client, log: slog.New(slog.DiscardHandler), unconfirmed: confirmation,
-	}, idle: shimIdle, life: longestLife}
+	}, idle: shimIdle, life: longestLife, lostFor: lostFor, silence: silenceTimeout, connect: client.attach}
 }
 
 func aPod(s corev1.PodStatus) *corev1.Pod {
@@ -119,7 +130,7 @@ func TestAProgramRunsOnWhosePodNobodyCanWatch(t *testing.T) {
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			r := runOf(t, watched, engine.Spec{}, func(err error) { t.Errorf("%s: %v", name, err) })
-			s := newSession(io.Discard, io.Discard, func(io.Writer) {})
+			s := r.session(func(io.Writer) {})
 			go r.watchOver(t.Context())
 			err := s.run(t.Context(), func() (remotecommand.Executor, error) { return silent{answers: true, ends: time.Hour}, nil }, r.ended, r.over)
 			assert.True(t, err == nil && s.code == 7 && closed(r.ended), "%s: code %d, %v", name, s.code, err)
@@ -448,8 +459,13 @@ func (a attachment) StreamWithContext(_ context.Context, o remotecommand.StreamO
 	return a(o)
 }
 
-func say(to io.Writer, kind entrypoint.Kind, content string) {
-	_, _ = to.Write(append([]byte{byte(kind), 0, 0, 0, byte(len(content))}, content...))
+func say(to io.Writer, kind entrypoint.Kind, number int, content string) {
+	_, _ = io.WriteString(to, message(kind, number, content))
+}
+
+// message is one of a shim, whose content has no bytes that it would write otherwise.
+func message(kind entrypoint.Kind, number int, content string) string {
+	return fmt.Sprintf("\x10%c%d %s\x10.\n", kind, number, content)
 }
 
 // listen reads what the caller gives up to a text.
@@ -492,10 +508,10 @@ func TestASessionEndsWhenTheShimHasSaidHow(t *testing.T) {
 		return errors.New("container not found")
 	}
 	whole := func(o remotecommand.StreamOptions) error {
-		say(o.Stdout, entrypoint.Attached, "")
+		say(o.Stdout, entrypoint.Attached, 0, "")
 		listen(o.Stdin, "the input")
-		say(o.Stdout, entrypoint.Stdout, "out")
-		say(o.Stdout, entrypoint.Ended, "\x00\x00\x00\x07")
+		say(o.Stdout, entrypoint.Stdout, 0, "out")
+		say(o.Stdout, entrypoint.Ended, 1, "7")
 		return errors.New("cut, but all was said")
 	}
 	s, stdout, fed, err := connect(t, notYet, notYet, whole)
@@ -505,9 +521,9 @@ func TestASessionEndsWhenTheShimHasSaidHow(t *testing.T) {
 
 func TestASessionThatIsCutShortIsNoSuccess(t *testing.T) {
 	cut := func(o remotecommand.StreamOptions) error {
-		say(o.Stdout, entrypoint.Attached, "")
+		say(o.Stdout, entrypoint.Attached, 0, "")
 		listen(o.Stdin, "the input")
-		say(o.Stdout, entrypoint.Stdout, "half of ")
+		say(o.Stdout, entrypoint.Stdout, 0, "half of ")
 		return nil // as attachments end whose last output is lost
 	}
 	_, _, _, err := connect(t, cut)
@@ -515,7 +531,7 @@ func TestASessionThatIsCutShortIsNoSuccess(t *testing.T) {
 	_, _, fed, err := connect(t)
 	assert.True(t, errors.Is(err, errGone) && fed == 0, "a container that has ended: %v, fed %d times", err, fed)
 	crash := func(o remotecommand.StreamOptions) error {
-		say(o.Stdout, entrypoint.Attached, "")
+		say(o.Stdout, entrypoint.Attached, 0, "")
 		_, _ = o.Stderr.Write([]byte("panic: no"))
 		return nil
 	}
@@ -533,7 +549,7 @@ type silent struct {
 
 func (s silent) StreamWithContext(ctx context.Context, o remotecommand.StreamOptions) error {
 	if s.answers {
-		say(o.Stdout, entrypoint.Attached, "")
+		say(o.Stdout, entrypoint.Attached, 0, "")
 	}
 	if s.listens {
 		go func() { _, _ = io.Copy(io.Discard, o.Stdin) }()
@@ -544,7 +560,7 @@ func (s silent) StreamWithContext(ctx context.Context, o remotecommand.StreamOpt
 	}
 	select {
 	case <-ends:
-		say(o.Stdout, entrypoint.Ended, "\x00\x00\x00\x07")
+		say(o.Stdout, entrypoint.Ended, 0, "7")
 	case <-ctx.Done():
 	}
 	return ctx.Err()

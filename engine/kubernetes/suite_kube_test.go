@@ -146,7 +146,8 @@ func (f *fixture) leave(t *testing.T, labels map[string]string) (id string, end 
 	release := make(chan struct{})
 	attached := make(chan error, 1)
 	reading := make(chan struct{})
-	r.streams = engine.IO{Stdin: blocked{release}, Stdout: writerFunc(func(p []byte) (int, error) { close(reading); return len(p), nil })}
+	r.input = newReplay(blocked{release})
+	r.streams = engine.IO{Stdout: writerFunc(func(p []byte) (int, error) { close(reading); return len(p), nil })}
 	go func() {
 		go r.watchOver(t.Context())
 		_, err := r.perform(t.Context())
@@ -373,7 +374,7 @@ func TestANodeIsSelectedAndLost(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, Restricted)
 	f.cluster.HoldApart(t)
-	f.unconfirmed = 20 * time.Second
+	f.unconfirmed, f.lostFor = 20*time.Second, 20*time.Second
 	begin := func(node string) underway {
 		t.Helper()
 		f.goTo(node)
@@ -409,7 +410,7 @@ func TestANodeIsSelectedAndLost(t *testing.T) {
 
 	// Its kubelet is gone, and the program runs on.
 	restore := f.cluster.LoseNode(t)
-	fails(cut, kubetest.Apart, engine.ErrUnavailable, "has not said")
+	fails(cut, kubetest.Apart, engine.ErrUnavailable, "has not said") // which leaves the Pod to others
 	for what, err := range map[string]error{"remove": f.Remove(t.Context(), cut.pod), "wait": func() error { _, err := f.Wait(t.Context(), cut.pod); return err }()} {
 		if !errors.Is(err, engine.ErrUnavailable) || !strings.Contains(err.Error(), "kubectl delete pod "+cut.pod+" --namespace "+f.options.Namespace+" --force") {
 			t.Errorf("%s what is left there: %v", what, err)

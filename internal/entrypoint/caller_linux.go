@@ -12,14 +12,15 @@ import (
 
 // caller is whoever has started the shim of a Pod, at the other end of its streams.
 //
-// A container's output reaches whoever is attached to it, and nobody else; what it wrote last
-// may be lost when it ends. So the shim is silent until it is called, and ends when it is told
-// that all that it wrote was read.
+// A container's output reaches whoever is attached to it, and what it wrote last may be lost when it
+// ends. So the shim is silent until it is called, and ends when it is told that all that it wrote was
+// read, or when its caller is gone, who reads the log of the container then.
 type caller struct {
 	in *descriptor
 
-	mu  sync.Mutex // so that each message is written whole
-	out *os.File
+	mu   sync.Mutex // so that each message is written whole
+	out  *os.File
+	said uint64 // how many messages, but for answers
 }
 
 func newCaller(idle time.Duration) *caller {
@@ -29,9 +30,15 @@ func newCaller(idle time.Duration) *caller {
 func (c *caller) say(kind Kind, content []byte) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	_, err := c.out.Write(message(kind, content))
+	_, err := c.out.Write(message(kind, c.said, content))
+	if kind != Attached {
+		c.said++
+	}
 	return err
 }
+
+// answer tells the caller that it is heard.
+func (c *caller) answer() { _ = c.say(Attached, nil) }
 
 // hear waits for the first sign of the caller, and answers it.
 func (c *caller) hear() error {
@@ -63,7 +70,11 @@ func (c *caller) input() (io.Reader, error) {
 
 // fail tells the caller why there is no program, and returns the code to end with.
 func (c *caller) fail(err error) int {
-	if c.say(Refused, []byte(err.Error())) == nil {
+	kind := Refused
+	if errors.Is(err, io.ErrUnexpectedEOF) || errors.As(err, new(silence)) {
+		kind = Cut
+	}
+	if c.say(kind, []byte(err.Error())) == nil {
 		c.farewell(c.in)
 	}
 	return Failed

@@ -61,7 +61,8 @@
 // In a Pod of Kubernetes a container is heard only by who is attached to it, and nobody can
 // know when that is; what it writes last may be lost when it ends. There the shim (Pod) waits
 // for its caller first, has the program as its child, and ends when its caller has read how
-// that ended. What goes between the two are messages, with their lengths.
+// that ended. What goes between the two are messages: those of the shim have numbers, so that a caller
+// whose connection broke reads on in the log of the container.
 package entrypoint
 
 import (

@@ -45,11 +45,12 @@ func KeepAlive(to io.Writer) error {
 // unframe is the reverse of frame. It fails with io.ErrUnexpectedEOF for input
 // that was cut short.
 func unframe(to io.Writer, from io.Reader) error {
-	return unframePieces(to, bufio.NewReaderSize(from, 4+chunk))
+	return unframePieces(to, bufio.NewReaderSize(from, 4+chunk), func() {})
 }
 
-// unframePieces is unframe for an input after which more comes, of which it reads nothing.
-func unframePieces(to io.Writer, framed io.Reader) error {
+// unframePieces is unframe for an input after which more comes, of which it reads nothing. It calls
+// answer when the sender asks for a sign.
+func unframePieces(to io.Writer, framed io.Reader, answer func()) error {
 	for {
 		var length [4]byte
 		if _, err := io.ReadFull(framed, length[:]); err != nil {
@@ -58,6 +59,7 @@ func unframePieces(to io.Writer, framed io.Reader) error {
 		n := int64(binary.BigEndian.Uint32(length[:]))
 		switch {
 		case n == int64(keepAlive):
+			answer()
 			continue
 		case n == 0:
 			return nil

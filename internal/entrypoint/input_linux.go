@@ -86,9 +86,15 @@ func (d descriptor) await() error {
 		case err != nil:
 			return err
 		case n == 0:
-			return fmt.Errorf("no input for %s", d.idle)
+			return silence(d.idle)
 		default:
 			return nil
 		}
 	}
 }
+
+// silence is the error of an input of which nothing came for so long.
+type silence time.Duration
+
+// Error implements error.
+func (s silence) Error() string { return fmt.Sprintf("no input for %s", time.Duration(s)) }

@@ -11,9 +11,11 @@ import (
 	"os/exec"
 	"os/signal"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
+	"time"
 )
 
 // pod is the shim's life in a Pod. Its caller learns why there is no program, or how that
@@ -36,12 +38,15 @@ func pod(args []string) int {
 	if err != nil {
 		return c.fail(err)
 	}
-	run := &supervised{caller: c, program: program}
+	run := &supervised{caller: c, program: program, patience: p.Idle}
 	if p.Whole {
 		err = run.fill(framed)
 		framed = c.in
 	} else {
 		err = run.open()
+	}
+	if err == nil {
+		err = c.say(Started, nil) // before it does: where nobody has said so, it never ran
 	}
 	if err == nil {
 		err = run.start()
@@ -104,8 +109,9 @@ func (p Pod) become(attr *syscall.ProcAttr) error {
 // supervised is a program that runs, and whose process is a child of this one: this has to
 // be there after its end, to see that its output arrives.
 type supervised struct {
-	caller  *caller
-	program *program
+	caller   *caller
+	program  *program
+	patience time.Duration // with a caller that does not say that it has read everything
 
 	stdin *os.File // the program's end
 	feed  *os.File // the other one; nil where the input is whole
@@ -118,12 +124,12 @@ func (s *supervised) fill(framed io.Reader) (err error) {
 	if s.stdin, err = newInput(); err != nil {
 		return err
 	}
-	return fillUnbuffered(s.stdin, framed)
+	return fillUnbuffered(s.stdin, framed, s.caller.answer)
 }
 
 // fillUnbuffered is fillInput for an input after which more comes.
-func fillUnbuffered(input *os.File, framed io.Reader) error {
-	if err := unframePieces(io.NewOffsetWriter(input, 0), framed); err != nil {
+func fillUnbuffered(input *os.File, framed io.Reader, answer func()) error {
+	if err := unframePieces(io.NewOffsetWriter(input, 0), framed, answer); err != nil {
 		return fmt.Errorf("read the input: %w", err)
 	}
 	return nil
@@ -184,7 +190,8 @@ func (s *supervised) pump(kind Kind, from *os.File) {
 }
 
 // finish gives the program its input, waits for its end, tells the caller, and returns the
-// program's exit code when it has read that.
+// program's exit code when it has read that. A caller whose connection stays, though nothing comes
+// through it any more, is not waited for without end: what was said is in the log.
 func (s *supervised) finish(framed io.Reader) int {
 	s.caller.in.idle = 0 // a program may take its time
 	heard := make(chan struct{})
@@ -194,8 +201,11 @@ func (s *supervised) finish(framed io.Reader) int {
 	}()
 	code := s.wait()
 	s.pumps.Wait()
-	if s.caller.say(Ended, binary.BigEndian.AppendUint32(nil, uint32(code))) == nil {
-		<-heard
+	if s.caller.say(Ended, strconv.AppendInt(nil, int64(code), 10)) == nil {
+		select {
+		case <-heard:
+		case <-time.After(s.patience):
+		}
 	}
 	return code
 }
@@ -211,7 +221,9 @@ func (s *supervised) give(framed io.Reader) {
 				_ = s.feed.Close()
 			}
 			return
-		case length == keepAlive, length == begin:
+		case length == keepAlive:
+			s.caller.answer()
+		case length == begin:
 		case length == 0:
 			if s.feed != nil {
 				_ = s.feed.Close()

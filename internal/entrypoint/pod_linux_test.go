@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -26,6 +27,8 @@ import (
 // said is what a shim in a Pod says.
 type said struct {
 	answers        int
+	started        bool
+	cut            string
 	stdout, stderr string
 	ended          int // -1 is nothing of that
 	refused        string
@@ -47,10 +50,19 @@ func talk(t *testing.T, argv []string, calls int, dies bool, input func(io.Write
 	_ = stdin.Close()
 	_ = shim.Wait()
 	assert.True(t, errs.Len() <= 0, "the shim itself writes %q", errs)
-	take := func(kind entrypoint.Kind, content []byte) error {
+	var next uint64
+	take := func(kind entrypoint.Kind, number uint64, content []byte) error {
+		assert.Equal(t, next, number, "number of a message %c", kind)
+		if kind != entrypoint.Attached {
+			next++
+		}
 		switch kind {
 		case entrypoint.Attached:
 			heard.answers++
+		case entrypoint.Started:
+			heard.started = true
+		case entrypoint.Cut:
+			heard.cut = string(content)
 		case entrypoint.Stdout:
 			heard.stdout += string(content)
 		case entrypoint.Stderr:
@@ -86,10 +98,14 @@ func TestTheShimOfAPodAnswersAndRunsItsProgram(t *testing.T) {
 		input func(io.Writer)
 	}{"with all of its input": {true, framed(sent)}, "with an input that goes on": {false, goesOn}} {
 		for _, calls := range []int{1, 3} {
+			answers := calls
+			if !c.whole {
+				answers++ // to the call while the program runs
+			}
 			pod := entrypoint.Pod{Idle: time.Minute, Whole: c.whole}
 			heard := talk(t, append(pod.Arguments(), self(t), "program"), calls, false, c.input)
 			want := fmt.Sprintf("%q \n", []string{self(t), "program"}) + sent
-			if heard.code != 42 || heard.ended != 42 || heard.answers != calls || heard.stdout != want || heard.stderr != "" {
+			if heard.code != 42 || heard.ended != 42 || heard.answers != answers || heard.stdout != want || heard.stderr != "" {
 				t.Errorf("%s, after %d calls: code %d, ended %d, %d answers, %d bytes of stdout", name, calls, heard.code, heard.ended, heard.answers, len(heard.stdout))
 			}
 		}
@@ -108,7 +124,7 @@ func TestBothOutputsAndDeathsArriveThroughTheShim(t *testing.T) {
 
 func TestTheShimOfAPodSaysWhyThereIsNoProgram(t *testing.T) {
 	ran := filepath.Join(t.TempDir(), "ran")
-	cut := func(to io.Writer) { _, _ = to.Write([]byte{0, 0, 0, 9, 'c', 'u', 't'}) }
+	half := func(to io.Writer) { _, _ = to.Write([]byte{0, 0, 0, 9, 'c', 'u', 't'}) }
 	for name, c := range map[string]struct {
 		pod   entrypoint.Pod
 		argv  []string
@@ -116,18 +132,23 @@ func TestTheShimOfAPodSaysWhyThereIsNoProgram(t *testing.T) {
 		dies  bool
 		input func(io.Writer)
 		says  string
+		cut   bool // and another Pod may run the program
 	}{
-		"no such program":            {entrypoint.Pod{}, []string{"/no/such/program"}, 1, false, framed(""), "/no/such/program"},
-		"no program":                 {entrypoint.Pod{}, nil, 1, false, framed(""), "no program"},
-		"no such user":               {entrypoint.Pod{User: "nobody-here"}, []string{"true"}, 1, false, framed(""), "nobody-here"},
-		"an input that is cut short": {entrypoint.Pod{Whole: true}, []string{"touch", ran}, 1, true, cut, "unexpected EOF"},
-		"a caller that dies":         {entrypoint.Pod{}, []string{"touch", ran}, 1, true, func(io.Writer) {}, "wait for the input"},
-		"no caller":                  {entrypoint.Pod{}, []string{"touch", ran}, 0, true, func(io.Writer) {}, "wait for the caller"},
-		"another caller":             {entrypoint.Pod{}, []string{"touch", ran}, 0, true, framed("x"), "something else"},
+		"no such program":            {entrypoint.Pod{}, []string{"/no/such/program"}, 1, false, framed(""), "/no/such/program", false},
+		"no program":                 {entrypoint.Pod{}, nil, 1, false, framed(""), "no program", false},
+		"no such user":               {entrypoint.Pod{User: "nobody-here"}, []string{"true"}, 1, false, framed(""), "nobody-here", false},
+		"an input that is cut short": {entrypoint.Pod{Whole: true}, []string{"touch", ran}, 1, true, half, "unexpected EOF", true},
+		"a caller that dies":         {entrypoint.Pod{}, []string{"touch", ran}, 1, true, func(io.Writer) {}, "wait for the input", true},
+		"no caller":                  {entrypoint.Pod{}, []string{"touch", ran}, 0, true, func(io.Writer) {}, "wait for the caller", true},
+		"another caller":             {entrypoint.Pod{}, []string{"touch", ran}, 0, true, framed("x"), "something else", false},
 	} {
 		c.pod.Idle = time.Minute
 		heard := talk(t, append(c.pod.Arguments(), c.argv...), c.calls, c.dies, c.input)
-		if heard.code != entrypoint.Failed || heard.ended != -1 || !strings.Contains(heard.refused, c.says) {
+		said := heard.refused
+		if c.cut {
+			said = heard.cut
+		}
+		if heard.code != entrypoint.Failed || heard.ended != -1 || heard.started || !strings.Contains(said, c.says) {
 			t.Errorf("%s: %+v; want %q", name, heard, c.says)
 		}
 	}
@@ -135,44 +156,130 @@ func TestTheShimOfAPodSaysWhyThereIsNoProgram(t *testing.T) {
 	assert.Error(t, err, "a program ran that was not to")
 }
 
-func TestMessagesArriveHoweverTheyAreCut(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		var all []byte
-		var want, got []string
-		for range rapid.IntRange(0, 5).Draw(t, "messages") {
-			kind := rapid.SampledFrom([]byte("AOEF")).Draw(t, "kind")
-			content := rapid.SliceOfN(rapid.Byte(), 0, 9).Draw(t, "content")
-			all = append(append(append(all, kind), 0, 0, 0, byte(len(content))), content...)
-			want = append(want, string(kind)+string(content))
-		}
-		r := &entrypoint.Receiver{Take: func(kind entrypoint.Kind, content []byte) error {
-			got = append(got, string(kind)+string(content))
-			return nil
-		}}
-		for len(all) > 0 {
-			n := rapid.IntRange(1, len(all)).Draw(t, "piece")
-			written, err := r.Write(all[:n])
-			require.True(t, err == nil && written == n, "wrote %d of %d: %v", written, n, err)
-			all = all[n:]
-		}
-		require.True(t, slices.Equal(got, want), "took %q, want %q", got, want)
-	})
+// A caller whose connection breaks gets nothing more, and the program that has its input goes on.
+func TestTheShimOfAPodWaitsForNoCallerForEver(t *testing.T) {
+	done := filepath.Join(t.TempDir(), "done")
+	pod := entrypoint.Pod{Idle: 50 * time.Millisecond, Whole: true}
+	shim, stdin, stdout, _ := start(t, append(pod.Arguments(), "touch", done)...)
+	defer func() { _ = stdin.Close() }() // a connection that stays, though nobody says anything
+	require.NoError(t, entrypoint.KeepAlive(stdin))
+	framed("all")(stdin)
+	_ = shim.Wait()
+	_, err := os.Stat(done)
+	assert.True(t, err == nil && shim.ProcessState.ExitCode() == 0, "%s, %v: %q", shim.ProcessState, err, stdout)
 }
 
-func FuzzMessages(f *testing.F) {
-	for _, text := range []string{"", "A\x00\x00\x00\x00", "X\x00\x00\x00\x04\x00\x00\x00\x07", "X\x00\x00\x00\x03abc", "O\xff\xff\xff\xff", "hello"} {
-		f.Add([]byte(text))
+// Whoever calls a program that is at work is answered.
+func TestTheShimOfAPodAnswersWhileItsProgramRuns(t *testing.T) {
+	pod := entrypoint.Pod{Idle: time.Minute}
+	heard := talk(t, append(pod.Arguments(), "cat"), 1, false, func(to io.Writer) {
+		_ = entrypoint.Begin(to)
+		for range 3 {
+			_ = entrypoint.KeepAlive(to)
+		}
+		framed("all")(to)
+	})
+	assert.True(t, heard.answers == 4 && heard.started && heard.stdout == "all" && heard.ended == 0, "heard %+v", heard)
+}
+
+// kept is what a container's runtime keeps of an output in its log: containerd drops a carriage return
+// at the end of a line.
+func kept(output string) string { return strings.ReplaceAll(output, "\r\n", "\n") }
+
+// heardAll takes an output in pieces of the given sizes, the last of which repeats.
+func heardAll(r *entrypoint.Receiver, output string, sizes ...int) error {
+	for len(output) > 0 {
+		n := min(max(sizes[0], 1), len(output))
+		if _, err := r.Write([]byte(output[:n])); err != nil {
+			return err
+		}
+		if output = output[n:]; len(sizes) > 1 {
+			sizes = sizes[1:]
+		}
 	}
-	f.Fuzz(func(t *testing.T, text []byte) {
-		taken := 0
-		r := &entrypoint.Receiver{Take: func(kind entrypoint.Kind, content []byte) error {
-			if taken += 5 + len(content); kind == entrypoint.Ended {
-				_ = entrypoint.Code(content)
+	return nil
+}
+
+// written is what a shim writes whose program writes the texts.
+func written(t *testing.T, texts ...string) string {
+	argv := append(entrypoint.Pod{Idle: time.Minute}.Arguments(), self(t), "say")
+	for _, text := range texts {
+		argv = append(argv, strconv.Quote(text))
+	}
+	shim, stdin, stdout, _ := start(t, argv...)
+	require.NoError(t, entrypoint.KeepAlive(stdin))
+	require.NoError(t, entrypoint.Begin(stdin))
+	framed("")(stdin)
+	require.NoError(t, entrypoint.Done(stdin))
+	_ = shim.Wait()
+	return stdout.String()
+}
+
+func TestMessagesArriveHoweverTheyAreCut(t *testing.T) {
+	text := "a\r\nb\x10\r\x10.\x10d\r\n\x10A1 \n\n\x00\xff\r"
+	output := written(t, text, "next\n", text)
+	assert.NotContains(t, output, "\r", "a log drops it")
+	rapid.Check(t, func(t *rapid.T) {
+		var got string
+		code := -1
+		r := &entrypoint.Receiver{Take: func(kind entrypoint.Kind, _ uint64, content []byte) error {
+			switch kind { //nolint:exhaustive // the others say nothing of the program
+			case entrypoint.Stdout:
+				got += string(content)
+			case entrypoint.Ended:
+				code = entrypoint.Code(content)
 			}
 			return nil
 		}}
-		_, _ = r.Write(text)
-		assert.True(t, taken <= len(text), "%d bytes were taken of %d", taken, len(text))
+		sizes := rapid.SliceOfN(rapid.IntRange(1, len(output)), 1, 20).Draw(t, "pieces")
+		require.NoError(t, heardAll(r, kept(output), sizes...))
+		require.True(t, got == text+"next\n"+text && code == 0, "took %q and %d", got, code)
+	})
+}
+
+// A log that was begun anew begins within a message, and its numbers say what is missing.
+func TestMessagesAreFoundInWhatIsLeftOfALog(t *testing.T) {
+	output := written(t, "first\nline\x10\n", "second")
+	for at := range len(output) {
+		var others string
+		numbers := []uint64{}
+		r := &entrypoint.Receiver{
+			Take: func(_ entrypoint.Kind, number uint64, _ []byte) error {
+				numbers = append(numbers, number)
+				return nil
+			},
+			Other: func(text []byte) { others += string(text) },
+		}
+		require.NoError(t, heardAll(r, output[at:], 7))
+		assert.True(t, slices.IsSorted(numbers), "from %d on: %v", at, numbers)
+		whole := strings.Count(output[at:], "\x10.\n")
+		if begins := at == 0 || output[at-1] == '\n' && output[at] == '\x10'; !begins && whole > 0 {
+			whole-- // the rest of one
+		}
+		if len(numbers) < whole {
+			t.Errorf("from %d on: %d messages, want %d; others %q", at, len(numbers), whole, others)
+		}
+	}
+	r := &entrypoint.Receiver{Take: func(entrypoint.Kind, uint64, []byte) error { return nil }}
+	assert.Error(t, heardAll(r, output[1:], 7), "what is attached begins with a message")
+}
+
+func FuzzMessages(f *testing.F) {
+	for _, text := range []string{"", "\x10A0 \x10.\n", "\x10X0 7\x10.\n", "\x10X0 abc\x10.", "\x10O", "\x10O0 a\x10r\n\x10d\x10.", "hello"} {
+		f.Add([]byte(text))
+	}
+	f.Fuzz(func(t *testing.T, text []byte) {
+		for _, other := range []func([]byte){nil, func([]byte) {}} {
+			taken := 0
+			r := &entrypoint.Receiver{Other: other, Take: func(kind entrypoint.Kind, _ uint64, content []byte) error {
+				if taken += 5 + len(content); kind == entrypoint.Ended {
+					_ = entrypoint.Code(content)
+				}
+				return nil
+			}}
+			_, _ = r.Write(text)
+			assert.True(t, taken <= len(text), "%d bytes were taken of %d", taken, len(text))
+		}
 	})
 }
 
@@ -256,6 +363,12 @@ func TestMain(m *testing.M) {
 			_, _ = fmt.Fprintf(os.Stdout, "%q %s\n", os.Args, os.Getenv("SHIM_TEST"))
 			_, _ = io.Copy(os.Stdout, os.Stdin)
 			os.Exit(42)
+		case "say":
+			for _, quoted := range os.Args[2:] {
+				text, _ := strconv.Unquote(quoted)
+				_, _ = os.Stdout.WriteString(text)
+			}
+			os.Exit(0)
 		}
 	}
 	os.Exit(m.Run())

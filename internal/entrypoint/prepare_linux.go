@@ -55,7 +55,7 @@ func receive(c *caller, dir string) error {
 		return err
 	}
 	packed, contents := io.Pipe()
-	go func() { contents.CloseWithError(unframePieces(contents, framed)) }()
+	go func() { contents.CloseWithError(unframePieces(contents, framed, c.answer)) }()
 	err = unpack(dir, packed)
 	// To its end, so that the input is whole, and nobody else reads it from now on.
 	if _, rest := io.Copy(io.Discard, packed); err == nil {
