@@ -250,6 +250,10 @@ var (
 	ErrNoImage     = errors.New("no such image")
 	ErrNoContainer = errors.New("no such container")
 	ErrTimeout     = errors.New("timed out")
+
+	// ErrLost is of a container that was at work when its engine was heard of last. It may run
+	// on, or be gone; it is not removed, so Containers lists it as long as the engine has it.
+	ErrLost = errors.New("how the container ended is not known")
 )
 
 // SpecError is that no container can be made of a Spec, or of its image, on whichever machine it is

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/deployster-go/deployster/engine"
 	"github.com/deployster-go/deployster/internal/crash"
 	"github.com/deployster-go/deployster/protocol"
 	"github.com/deployster-go/deployster/runner/diff"
@@ -134,6 +135,7 @@ func (r *Runner) runAction(ctx context.Context, res *resource, a protocol.Action
 			err = errors.Join(err, fmt.Errorf("action %q: %w", id, kept))
 		}
 	} else {
+		event.Lost = errors.Is(err, engine.ErrLost)
 		err = fmt.Errorf("action %w", err)
 	}
 	if err != nil {

@@ -206,7 +206,7 @@ const confirmTimeout = 10 * time.Second
 func (r *Run) losesEnd(ctx context.Context, e report.Event) bool {
 	switch e.Kind {
 	case report.ActionFailed:
-		if e.Exit != nil || !r.mayRun(ctx, e) {
+		if e.Exit != nil || !e.Lost && !r.mayRun(ctx, e) {
 			return false
 		}
 		r.mu.Lock()

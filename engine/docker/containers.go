@@ -58,22 +58,19 @@ func alive(state container.ContainerState) bool {
 	}
 }
 
-// Wait blocks until the container has ended. One that was created and never
-// started counts as ended with code 0.
+// Wait blocks until the container has ended, through as many connections as that
+// takes once the engine has answered. One that was created and never started counts as
+// ended with code 0.
 func (e *Engine) Wait(ctx context.Context, id string) (engine.Exit, error) {
-	waiting, cancel := context.WithCancel(ctx)
-	defer cancel()
-	select {
-	case <-ctx.Done():
-		return engine.Exit{}, e.wrap("wait for container "+id, context.Cause(ctx))
-	case end := <-e.await(waiting, id, container.WaitConditionNotRunning):
-		if end.err != nil {
-			return engine.Exit{}, e.noContainer("wait for container", id, end.err)
-		}
-		exit, ended, err := e.exit(ctx, id, end.code)
-		exit.Ended = ended
-		return exit, err
+	_, err := e.client.ContainerInspect(ctx, id, client.ContainerInspectOptions{})
+	if err != nil {
+		return engine.Exit{}, e.noContainer("wait for container", id, err)
 	}
+	state, err := e.awaitEnd(ctx, id)
+	if err != nil {
+		return engine.Exit{}, e.noContainer("wait for container", id, err)
+	}
+	return engine.Exit{Code: state.ExitCode, OOMKilled: state.OOMKilled, Ended: endOf(state)}, nil
 }
 
 // Remove kills the container if it runs, and removes it with its anonymous

@@ -98,7 +98,24 @@ func (e *Engine) newContainer(ctx context.Context, spec engine.Spec, stdin bool,
 	if mark != "" {
 		e.insertShim(config, host, spec, mark)
 	}
-	created, err := e.client.ContainerCreate(ctx, client.ContainerCreateOptions{Config: config, HostConfig: host})
+	name := "deployster-" + strings.ToLower(rand.Text())
+	var created client.ContainerCreateResult
+	var found string
+	err := e.ask(ctx, mostLooks, func(ctx context.Context) (err error) {
+		created, err = e.client.ContainerCreate(ctx, client.ContainerCreateOptions{Config: config, HostConfig: host, Name: name})
+		return err
+	}, func(ctx context.Context) bool {
+		inspected, err := e.client.ContainerInspect(ctx, name, client.ContainerInspectOptions{})
+		found = inspected.Container.ID
+		return err == nil
+	})
+	if err == nil && found != "" {
+		return found, nil
+	}
+	if broken(err) && ctx.Err() == nil { // it may be there, and only its name is known
+		e.removals.begin(name, func() { e.discard(ctx, name) })
+		return "", &unbegunError{cause: e.wrap("create the container", err)}
+	}
 	if err != nil {
 		return "", e.runError("create the container", spec, err)
 	}
@@ -118,7 +135,14 @@ func (e *Engine) resolve(ctx context.Context, spec engine.Spec, config *containe
 	if spec.Entrypoint != "" {
 		return nil
 	}
-	image, err := e.client.ImageInspect(ctx, spec.Image)
+	var image client.ImageInspectResult
+	err := e.once(ctx, func(ctx context.Context) (err error) {
+		image, err = e.client.ImageInspect(ctx, spec.Image)
+		return err
+	})
+	if broken(err) {
+		return &unbegunError{cause: e.wrap("inspect the image", err)}
+	}
 	if err != nil {
 		return e.runError("inspect the image", spec, err)
 	}

@@ -7,8 +7,9 @@
 //
 // One run is a conversation whose order matters (see Engine.Run): the streams
 // and the wait are there before the process starts, so no output and no exit is
-// ever missed, and the container is removed whatever happens. Nothing is retried:
-// an error says what was attempted and what the user can do about it.
+// ever missed, and the container is removed whatever happens. A connection that breaks
+// does not end a run: see reconnect.go. No other request is retried: an error says what
+// was attempted and what the user can do about it.
 package docker
 
 import (
@@ -74,6 +75,10 @@ type Options struct {
 	// created ahead.
 	Shim string
 
+	// LostFor is how long the engine may be silent while a container of a Run is at
+	// work, until the Run fails with engine.ErrLost; 0 is DefaultLostFor.
+	LostFor time.Duration
+
 	// Logger receives what does not fail a call; nil discards it.
 	Logger *slog.Logger
 }
@@ -89,6 +94,10 @@ type Engine struct {
 	log      *slog.Logger
 	shim     string // "" if there is none
 	idle     time.Duration
+	lostFor  time.Duration // see Options
+
+	unbegunFor, lookEvery time.Duration // see their defaults
+
 	shimless sync.Map    // images whose containers are made without the shim
 	warned   atomic.Bool // that an input may be cut short
 	removals *removals
@@ -125,6 +134,10 @@ func Open(ctx context.Context, options Options) (*Engine, error) {
 		log:      options.Logger,
 		removals: newRemovals(),
 		idle:     shimIdle,
+		lostFor:  cmp.Or(options.LostFor, DefaultLostFor),
+
+		unbegunFor: defaultUnbegunFor,
+		lookEvery:  defaultLookEvery,
 	}
 	if options.ConfigDir != "" {
 		e.keychain.File = filepath.Join(options.ConfigDir, "config.json")

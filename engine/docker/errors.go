@@ -40,16 +40,37 @@ func (e *Engine) unreachable(action string, err error) error {
 	if isCancelled(err) {
 		return fmt.Errorf("%s: Docker at %s: %w", action, e.endpoint.address, err)
 	}
+	err = causeOf(err)
+	return fmt.Errorf("%w: Docker at %s (from %s): %s: %s; %s",
+		engine.ErrUnavailable, e.endpoint.address, e.endpoint.source, action, strings.TrimSpace(err.Error()), e.endpoint.advice(err))
+}
+
+// causeOf is why a request failed, without what is made up for ssh and sockets.
+func causeOf(err error) error {
 	var request *url.Error
 	if errors.As(err, &request) {
-		err = request.Err // for ssh and sockets, the request's URL is made up
+		err = request.Err
 	}
 	var dialed *dialError
 	if errors.As(err, &dialed) {
 		err = dialed.cause
 	}
-	return fmt.Errorf("%w: Docker at %s (from %s): %s: %s; %s",
-		engine.ErrUnavailable, e.endpoint.address, e.endpoint.source, action, strings.TrimSpace(err.Error()), e.endpoint.advice(err))
+	return err
+}
+
+// lostError is an engine.ErrLost of an engine that does not answer.
+type lostError struct{ text string }
+
+// Error implements error.
+func (e *lostError) Error() string { return e.text }
+
+// Unwrap implements errors.Is and errors.As.
+func (e *lostError) Unwrap() []error { return []error{engine.ErrLost, engine.ErrUnavailable} }
+
+// lost is the error of a container that may be at work at an engine that has been silent for lostFor.
+func (e *Engine) lost(err error) error {
+	return &lostError{fmt.Sprintf("Docker at %s (from %s) did not answer for %s: %s; the container may still run there: repeat the command when the engine answers, and it waits for the container",
+		e.endpoint.address, e.endpoint.source, e.lostFor, strings.TrimSpace(causeOf(err).Error()))}
 }
 
 // wrap adds what was attempted to an error of the client, and the advice if

@@ -24,34 +24,39 @@ type input struct {
 const ahead = 32 << 10
 
 // begin gives the engine the input of a container that has no shim and is not
-// started yet. One that is no longer than ahead is whole then, whatever happens
-// to this process; the rest of a longer one has to follow.
-func (in *input) begin(ctx context.Context) error {
+// started yet, and returns what it read of it. One that is no longer than ahead is whole
+// then, whatever happens to this process; the rest of a longer one has to follow.
+func (in *input) begin(ctx context.Context) (read []byte, err error) {
 	begun := make(chan error, 1)
-	go func() { begun <- in.write() }()
+	var first []byte
+	go func() {
+		var err error
+		first, err = in.write()
+		begun <- err
+	}()
 	select {
 	case err := <-begun:
-		return err
+		return first, err
 	case <-ctx.Done(): // the caller may withhold what is to be read
-		return context.Cause(ctx)
+		return nil, context.Cause(ctx)
 	}
 }
 
-func (in *input) write() error {
+func (in *input) write() (read []byte, err error) {
 	first := make([]byte, ahead)
 	n, err := io.ReadFull(in.from, first)
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
 		in.given, err = true, nil
 	}
 	if err != nil {
-		return fmt.Errorf("read what the container gets on stdin: %w", err)
+		return nil, fmt.Errorf("read what the container gets on stdin: %w", err)
 	}
 	// What cannot be written shows when the container starts.
 	_, _ = in.to.Conn.Write(first[:n])
 	if in.given {
 		_ = in.to.CloseWrite()
 	}
-	return nil
+	return first[:n], nil
 }
 
 // feed copies stdin to the container and closes it.

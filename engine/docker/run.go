@@ -1,10 +1,15 @@
 package docker
 
 import (
+	"bufio"
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io"
+	"net/http/httptrace"
+	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -33,6 +38,12 @@ import (
 // copied from the release on. Without a shim everything up to the start is done
 // ahead.
 //
+// A connection that breaks ends no container. Run asks the engine for the container
+// through new connections, reads the rest of its output if Spec.Kept has Docker keep
+// it, and returns how it ended (see run.resume). If the program had not begun yet, Run
+// makes another container. It fails with engine.ErrLost, and leaves the container, if the
+// engine does not answer for Options.LostFor.
+//
 // A container that has ended is removed in the background, one that a failing
 // run cuts short before Run returns. The engine removes one by itself that is Passing.
 //
@@ -47,10 +58,7 @@ func (e *Engine) Run(ctx context.Context, spec engine.Spec, streams engine.IO) (
 	if spec.Hold == nil {
 		spec.Limit(ctx, fail)
 	}
-	exit, err := e.run(ctx, fail, spec, streams)
-	if errors.Is(err, errShim) {
-		exit, err = e.run(ctx, fail, spec, streams) // which does without
-	}
+	exit, err := e.runOnce(ctx, fail, spec, streams)
 	if err == nil {
 		return exit, nil
 	}
@@ -59,6 +67,27 @@ func (e *Engine) Run(ctx context.Context, spec engine.Spec, streams engine.IO) (
 		err = context.Cause(ctx)
 	}
 	return engine.Exit{}, fmt.Errorf("run image %q: %w", spec.Image, err)
+}
+
+// runOnce runs the program once. It makes another container if the program of the first
+// never began: the shim cannot be used, or the connection broke.
+func (e *Engine) runOnce(ctx context.Context, fail context.CancelCauseFunc, spec engine.Spec, streams engine.IO) (engine.Exit, error) {
+	tries := e.newTries(min(e.lostFor, e.unbegunFor))
+	defer tries.end()
+	for {
+		exit, err := e.run(ctx, fail, spec, streams)
+		var unbegun *unbegunError
+		switch {
+		case errors.Is(err, errShim): // the next one does without
+		case errors.As(err, &unbegun) && tries.again(ctx):
+			e.log.InfoContext(ctx, "the connection to the engine broke before a container began its work; making another one", "image", spec.Image, "error", unbegun.cause)
+			if streams.Stdin != nil {
+				streams.Stdin = io.MultiReader(bytes.NewReader(unbegun.read), streams.Stdin)
+			}
+		default:
+			return exit, err
+		}
+	}
 }
 
 // passes marks a point in the life of a container.
@@ -72,58 +101,51 @@ func (e *Engine) passes(point string) {
 // shim: the engine cannot execute the shim.
 var errShim = errors.New("the entrypoint shim cannot be executed")
 
-func (e *Engine) run(ctx context.Context, fail context.CancelCauseFunc, spec engine.Spec, streams engine.IO) (engine.Exit, error) {
+func (e *Engine) run(ctx context.Context, fail context.CancelCauseFunc, spec engine.Spec, streams engine.IO) (exit engine.Exit, err error) {
 	id, mark, err := e.create(ctx, spec, streams.Stdin != nil)
 	if err != nil {
 		return engine.Exit{}, err
 	}
-	ended := false
-	defer func() {
-		switch {
-		case ended && passing(spec):
-		case ended:
-			e.removals.begin(id, func() { e.discard(ctx, id) })
-		default:
-			e.discard(ctx, id)
-		}
-	}()
 	r := &run{Engine: e, id: id, mark: mark, spec: spec, streams: streams, fail: fail}
+	defer func() { r.clear(ctx, err) }()
 	if err := r.attach(ctx); err != nil {
-		return engine.Exit{}, err
+		return engine.Exit{}, r.unbegun(err)
 	}
-	defer r.attached.Close()
+	defer r.detach()
 	// Closing is what ends reads and writes of the connection on a cancel.
 	defer context.AfterFunc(ctx, r.attached.Close)()
 
-	exited := e.await(ctx, id, container.WaitConditionNextExit)
-	memory := e.watchMemory(ctx, id, spec)
-	if err := r.start(ctx); err != nil {
-		return engine.Exit{}, err
-	}
-	shim, err := r.copyOutput(ctx)
+	exited, err := r.awaitNextExit(ctx)
 	if err != nil {
-		return engine.Exit{}, err
+		return engine.Exit{}, r.unbegun(err)
 	}
-	select {
-	case <-ctx.Done():
-		return engine.Exit{}, context.Cause(ctx)
-	case end := <-exited:
-		if end.err != nil {
-			return engine.Exit{}, e.unreachable("wait for the container", end.err)
-		}
-		ended = true
-		if shim.failed() {
-			if err := replaced(spec, shim.reason()); err != nil {
-				return engine.Exit{}, err
-			}
-			return engine.Exit{}, e.runError("start the container", spec, errors.New(shim.reason()))
-		}
-		exit, _, err := e.exit(ctx, id, end.code)
-		if err == nil && !exit.OOMKilled {
-			exit.OOMKilled = memory.happened(ctx, end.code)
-		}
-		return exit, err
+	memory := e.watchMemory(ctx, id, spec)
+	r.read(ctx)
+	err = r.start(ctx)
+	r.started()
+	if err == nil || broken(err) && r.stage.Load() == stageBegun {
+		exit.Code, err = r.follow(ctx, exited)
 	}
+	if err != nil {
+		return engine.Exit{}, r.unbegun(err)
+	}
+	r.ended = true
+	if err := r.shim.flush(); err != nil {
+		return engine.Exit{}, fmt.Errorf("write the container's output: %w", err)
+	}
+	if r.shim.failed() {
+		if r.isReplayable(ctx) {
+			return engine.Exit{}, &unbegunError{cause: errors.New(r.shim.reason()), read: r.fedWith.Bytes()}
+		}
+		if err := replaced(spec, r.shim.reason()); err != nil {
+			return engine.Exit{}, err
+		}
+		return engine.Exit{}, e.runError("start the container", spec, errors.New(r.shim.reason()))
+	}
+	if exit, err = r.exit(ctx, exit.Code); err == nil && !exit.OOMKilled {
+		exit.OOMKilled = memory.happened(ctx, exit.Code)
+	}
+	return exit, err
 }
 
 // run is the run of a container that is created.
@@ -135,20 +157,72 @@ type run struct {
 	streams  engine.IO
 	attached client.HijackedResponse
 	fail     context.CancelCauseFunc
+
+	given  []byte       // of stdin, that was read before the start
+	stage  atomic.Int32 // of the program
+	ended  bool         // and all that is known of its output was read
+	output *received
+	shim   *shimReport
+	copied chan error // by the attached connection: how its output ended
+
+	started func()        // lets the output through
+	cut     bool          // the attached connection was not the last one
+	fed     chan struct{} // closed when no more input is read
+	fedWith bytes.Buffer  // what was read of the input by then, for a shim that needs all of it
+}
+
+// The stages of a program.
+const (
+	stageWaiting = iota
+	stageBegun   // it may have begun: its start was asked for, or the shim gets its input
+	stageDropped // it will never begin
+)
+
+// clear removes the container, unless it may be at work and somebody has to ask for it later.
+func (r *run) clear(ctx context.Context, err error) {
+	switch {
+	case errors.Is(err, engine.ErrLost): // it is asked for later
+	case r.ended && passing(r.spec):
+	case r.ended:
+		r.removals.begin(r.id, func() { r.discard(ctx, r.id) })
+	default:
+		r.discard(ctx, r.id)
+	}
 }
 
 func (r *run) attach(ctx context.Context) error {
-	attached, err := r.client.ContainerAttach(ctx, r.id, client.ContainerAttachOptions{
-		Stream: true,
-		Stdin:  r.streams.Stdin != nil,
-		Stdout: true,
-		Stderr: true,
-	})
+	err := r.ask(ctx, oneLook, func(ctx context.Context) error {
+		attached, err := r.client.ContainerAttach(ctx, r.id, client.ContainerAttachOptions{
+			Stream: true,
+			Stdin:  r.streams.Stdin != nil,
+			Stdout: true,
+			Stderr: true,
+		})
+		r.attached = attached.HijackedResponse
+		return err
+	}, never)
 	if err != nil {
 		return r.wrap("attach to the container", err)
 	}
-	r.attached = attached.HijackedResponse
 	return nil
+}
+
+// awaitNextExit registers a wait for the end of the container, which has not started.
+func (r *run) awaitNextExit(ctx context.Context) (exited <-chan end, err error) {
+	err = r.ask(ctx, oneLook, func(ctx context.Context) error {
+		exited = r.await(ctx, r.id, container.WaitConditionNextExit)
+		return nil
+	}, never)
+	return exited, err
+}
+
+// detach ends the attached connection, and returns when nothing of it is being written any more.
+func (r *run) detach() {
+	r.attached.Close()
+	if r.copied != nil {
+		<-r.copied
+		r.copied = nil
+	}
 }
 
 // start starts the container, and the copying of its input. A container without a
@@ -161,8 +235,12 @@ func (r *run) start(ctx context.Context) error {
 		}
 	}
 	in := &input{to: &r.attached, from: r.streams.Stdin, framed: shimmed && r.spec.Whole}
+	if in.framed {
+		in.from = io.TeeReader(in.from, &r.fedWith)
+	}
 	if r.spec.Whole && !shimmed && r.streams.Stdin != nil {
-		if err := in.begin(ctx); err != nil {
+		var err error
+		if r.given, err = in.begin(ctx); err != nil {
 			return err
 		}
 		if !in.given && !r.warned.Swap(true) {
@@ -170,7 +248,7 @@ func (r *run) start(ctx context.Context) error {
 		}
 	}
 	r.passes("the container is about to start")
-	if _, err := r.client.ContainerStart(ctx, r.id, client.ContainerStartOptions{}); err != nil {
+	if err := r.startOnce(ctx); err != nil {
 		if r.shimFailed(ctx, r.spec.Image, r.mark, err) {
 			err = fmt.Errorf("%w: %w", errShim, err)
 		}
@@ -185,9 +263,11 @@ func (r *run) start(ctx context.Context) error {
 		}
 	}
 	if r.streams.Stdin != nil {
+		r.fed = make(chan struct{})
 		go func() {
+			defer close(r.fed)
 			defer crash.Cancel(r.fail, "feeding a container")
-			if !shimmed || r.release(ctx, r.spec, in, r.fail) == nil {
+			if !shimmed || r.release(ctx, r.spec, in, r.fail) == nil && r.stage.CompareAndSwap(stageWaiting, stageBegun) {
 				in.feed(r.fail)
 				r.passes("the input is given")
 			}
@@ -196,25 +276,94 @@ func (r *run) start(ctx context.Context) error {
 	return nil
 }
 
-// copyOutput copies the output until it ends, and returns what the shim reported.
-func (r *run) copyOutput(ctx context.Context) (*shimReport, error) {
-	output := outlet{fail: r.fail}
-	shim := &shimReport{mark: r.mark, out: output.to("stderr", r.streams.Stderr)}
+// isReplayable reports whether the shim did not begin the program because the connection broke by which
+// it was to get the input, and all of that can be given again.
+func (r *run) isReplayable(ctx context.Context) bool {
+	if !r.cut || !r.spec.Whole || r.fed == nil {
+		return false
+	}
+	select {
+	case <-r.fed:
+		return true
+	case <-ctx.Done():
+	case <-time.After(r.lookEvery): // the caller withholds the rest
+	}
+	return false
+}
+
+// startOnce asks for the start of the container, unless the attached connection broke by then: its
+// program would lack its input.
+func (r *run) startOnce(ctx context.Context) error {
+	if r.mark == "" {
+		r.stage.Store(stageBegun)
+	}
+	var cut atomic.Bool
+	err := r.ask(ctx, mostLooks, func(ctx context.Context) error {
+		asking, cancel := context.WithCancel(ctx)
+		defer cancel()
+		_, err := r.client.ContainerStart(httptrace.WithClientTrace(asking, &httptrace.ClientTrace{GotConn: func(c httptrace.GotConnInfo) {
+			if cut.Store(r.isCut(c.Reused)); cut.Load() {
+				cancel() // before the request is written
+			}
+		}}), r.id, client.ContainerStartOptions{})
+		return err
+	}, func(ctx context.Context) bool {
+		inspected, err := r.client.ContainerInspect(ctx, r.id, client.ContainerInspectOptions{})
+		return err == nil && inspected.Container.State != nil && inspected.Container.State.Status != container.StateCreated
+	})
+	if cut.Load() && ctx.Err() == nil {
+		r.stage.CompareAndSwap(stageBegun, stageWaiting)
+		return fmt.Errorf("%w: the connection broke before the container was started", engine.ErrUnavailable)
+	}
+	return err
+}
+
+// isCut reports whether the attached connection is known to be broken. When another one had to
+// be made, the end of this one may just be on its way.
+func (r *run) isCut(reused bool) bool {
+	within := endsWithin
+	if reused {
+		within = 0
+	}
+	select {
+	case err := <-r.copied:
+		r.copied <- err
+		return true
+	case <-time.After(within):
+		return false
+	}
+}
+
+// endsWithin is how long this machine may take to tell of a connection that ended with others.
+const endsWithin = 5 * time.Millisecond
+
+// read begins to copy the output of the attached connection. A connection that breaks before
+// the start shows by that.
+func (r *run) read(ctx context.Context) {
+	to := outlet{fail: r.fail}
+	r.shim = &shimReport{mark: r.mark, out: to.to("stderr", r.streams.Stderr)}
+	r.output = newReceived(to.to("stdout", r.streams.Stdout), r.shim)
+	r.copied = make(chan error, 1)
 	from := io.Reader(r.attached.Reader)
 	if r.attached.Conn.LocalAddr().Network() == "unix" {
 		from = unreset{from}
 	}
-	_, err := stdcopy.StdCopy(output.to("stdout", r.streams.Stdout), shim, from)
-	if ctx.Err() != nil {
-		return nil, context.Cause(ctx)
-	}
-	if err != nil {
-		return nil, r.unreachable("read the container's output", err)
-	}
-	if err := shim.flush(); err != nil {
-		return nil, fmt.Errorf("write the container's output: %w", err)
-	}
-	return shim, nil
+	copied, started := r.copied, make(chan struct{})
+	r.started = sync.OnceFunc(func() { close(started) })
+	go func() {
+		var err error
+		defer func() { copied <- err }()
+		defer crash.Cancel(r.fail, "reading the output of a container")
+		from := bufio.NewReader(from)
+		if _, err = from.Peek(1); err != nil {
+			if errors.Is(err, io.EOF) {
+				err = nil
+			}
+			return
+		}
+		<-started // who sees output finds the container running
+		_, err = stdcopy.StdCopy(&r.output.stdout, &r.output.stderr, from)
+	}()
 }
 
 // unreset reads from a socket that the engine closes with input in it that the container has not read.
@@ -255,23 +404,21 @@ type writerFunc func([]byte) (int, error)
 func (f writerFunc) Write(p []byte) (int, error) { return f(p) }
 
 // exit adds to an exit code whether the container lacked memory, which the code
-// need not show, and when it ended, zero where that is not known. Docker does not notice what happens in the first milliseconds
-// of a container.
-func (e *Engine) exit(ctx context.Context, id string, code int) (exit engine.Exit, ended time.Time, err error) {
-	inspected, err := e.client.ContainerInspect(ctx, id, client.ContainerInspectOptions{})
-	if errdefs.IsNotFound(err) {
-		return engine.Exit{Code: code}, time.Time{}, nil
+// need not show. Docker does not notice what happens in the first milliseconds of a
+// container, and knows nothing of one that is removed.
+func (r *run) exit(ctx context.Context, code int) (engine.Exit, error) {
+	state, err := r.state(ctx, r.id)
+	if err != nil && !errdefs.IsNotFound(err) {
+		return engine.Exit{}, err
 	}
-	if err != nil {
-		return engine.Exit{}, time.Time{}, e.wrap("inspect the ended container", err)
+	return engine.Exit{Code: code, OOMKilled: state.OOMKilled}, nil
+}
+
+// endOf returns when a container ended, zero if it has never started or the engine does not say.
+func endOf(state container.State) time.Time {
+	ended, err := time.Parse(time.RFC3339Nano, state.FinishedAt)
+	if err != nil || ended.Unix() <= 0 {
+		return time.Time{}
 	}
-	state := inspected.Container.State
-	if state == nil {
-		return engine.Exit{Code: code}, time.Time{}, nil
-	}
-	ended, err = time.Parse(time.RFC3339Nano, state.FinishedAt)
-	if err != nil || ended.Unix() <= 0 { // it has never started, or the engine does not say
-		ended = time.Time{}
-	}
-	return engine.Exit{Code: code, OOMKilled: state.OOMKilled}, ended.UTC(), nil
+	return ended.UTC()
 }

@@ -51,6 +51,10 @@ func ResourceID(log, placed string) string {
 	return log + "/" + placed
 }
 
+// keptOutput is how many bytes of a container's output the engine keeps while the container is there, so
+// that the rest can be read after a connection broke.
+const keptOutput = 32 << 20
+
 // workVariable tells a container where its work directory is.
 const workVariable = "DEPLOYSTER_WORK=" + protocol.WorkDir
 
@@ -68,6 +72,9 @@ func (v *Invoker) container(ctx context.Context, t *Target, c *pendingCall, hold
 		spec.Labels[LabelKind] = KindObserve
 	}
 	spec.Hold, spec.Whole = hold, true
+	if !c.Answers || v.containers.Remote {
+		spec.Kept = keptOutput // a connection that breaks must not end an action
+	}
 	return v.runContainer(ctx, spec, engine.IO{Stdin: bytes.NewReader(c.stdin), Stdout: c.stdout, Stderr: c.stderr})
 }
 

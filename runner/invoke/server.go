@@ -330,7 +330,9 @@ func (p *process) start(ctx context.Context, s *server, image engine.Image, path
 		return err
 	}
 	spec.Labels[LabelKind] = KindServe
-	spec.Passing = true
+	if spec.Passing = !v.containers.Remote; !spec.Passing {
+		spec.Kept = keptOutput
+	}
 	running, kill := context.WithCancelCause(context.WithoutCancel(ctx))
 	p.kill = kill
 	if !v.containers.Remote {

@@ -26,6 +26,7 @@ type Event struct {
 	Actions  []string      // ResourceResolved: names of the actions to do
 	Differs  []string      // ResourceResolved: how what there is differs from the configuration, a line a difference (diff.Lines)
 	Exit     *int          // ActionFinished, ActionFailed: exit code; nil when it never ended by itself
+	Lost     bool          // ActionFailed: how it ended is not known, since the engine was lost
 	Duration time.Duration // of what ended: action, resource or run
 	Reason   ReasonCode    // ResourceFailed, ResourceSkipped: why
 	Error    string        // *Failed, ResourceSkipped: why, as a sentence

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"os"
 	"os/exec"
@@ -25,6 +26,8 @@ import (
 //	child ARG…         run the probe with ARG… as a child, and end with code 0 however that ended,
 //	                   once another byte of stdin, or its end, was read
 //	mknod PATH         make a block device
+//	journal PATH N     append "begin" and the size of stdin to a file, write N lines to stdout and stderr,
+//	                   a hundredth of a second apart, append "end" to the file, and end with code 7
 //	fork N             make N processes that stay until this one ends, or as many as may be; write how many
 func native(verb string, operands []string) (code int, known bool, err error) {
 	switch verb {
@@ -40,6 +43,10 @@ func native(verb string, operands []string) (code int, known bool, err error) {
 		err = each(operands, func(path string) error { return syscall.Mknod(path, syscall.S_IFBLK|0o666, 7<<8) })
 	case "fork":
 		err = each(operands, forkMany)
+	case "journal":
+		if err = journal(operands); err == nil {
+			return 7, true, nil
+		}
 	default:
 		return 0, false, nil
 	}
@@ -47,6 +54,33 @@ func native(verb string, operands []string) (code int, known bool, err error) {
 		return probe.Failed, true, err
 	}
 	return 0, true, nil
+}
+
+// journal tells apart programs that ran once, twice or not to their end.
+func journal(operands []string) error {
+	if len(operands) != 2 {
+		return fmt.Errorf("wants a path and a number, not %q", operands)
+	}
+	lines, err := strconv.Atoi(operands[1])
+	if err != nil {
+		return err
+	}
+	input, err := io.ReadAll(os.Stdin)
+	if err != nil {
+		return err
+	}
+	file, err := os.OpenFile(operands[0], os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o644)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintln(file, "begin", len(input))
+	for i := range lines {
+		fmt.Fprintln(os.Stdout, "out", i)
+		fmt.Fprintln(os.Stderr, "err", i)
+		<-time.After(10 * time.Millisecond)
+	}
+	fmt.Fprintln(file, "end")
+	return file.Close()
 }
 
 func each(operands []string, do func(string) error) error {

@@ -104,13 +104,13 @@ func chooseEngine(ctx context.Context, a *app.App, news io.Writer, k inventory.K
 	}
 	switch a.Global.Engine {
 	case Docker:
-		return openDocker(ctx, a, news)
+		return openDocker(ctx, a, news, f.LostFor)
 	case OCI:
 		return OpenOCI(ctx, a, news)
 	case Kubernetes:
 		return openKubernetes(ctx, a, news, k)
 	case Auto:
-		return auto(ctx, a, news, f.Unfinished)
+		return auto(ctx, a, news, f)
 	default:
 		return nil, UnknownEngine(a.Global.Engine)
 	}
@@ -119,8 +119,8 @@ func chooseEngine(ctx context.Context, a *app.App, news io.Writer, k inventory.K
 // auto takes Docker where it answers, else oci. It prefers oci where a dead run, of
 // which something may still be at work, can be asked for only with that. It does not
 // go over from Docker to oci while the engine of such a run cannot be asked.
-func auto(ctx context.Context, a *app.App, news io.Writer, unfinished *runs.Unfinished) (engine.Engine, error) {
-	f := &finder{app: a, news: news}
+func auto(ctx context.Context, a *app.App, news io.Writer, flags Flags) (engine.Engine, error) {
+	f, unfinished := &finder{app: a, news: news}, flags.Unfinished
 	if unfinished != nil && unfinished.Used.Kind == OCI {
 		if left, _, err := f.Open(ctx, unfinished.Used); err == nil && left != nil {
 			if e, err := OpenOCI(ctx, a, news); err == nil {
@@ -129,7 +129,7 @@ func auto(ctx context.Context, a *app.App, news io.Writer, unfinished *runs.Unfi
 			}
 		}
 	}
-	e, err := openDocker(ctx, a, news)
+	e, err := openDocker(ctx, a, news, flags.LostFor)
 	if err == nil || !errors.Is(err, engine.ErrUnavailable) || a.Getenv("DOCKER_HOST") != "" || a.Getenv("DOCKER_CONTEXT") != "" {
 		return e, err // who names a Docker Engine means that one
 	}
@@ -154,12 +154,12 @@ func UnknownEngine(name string) error {
 	return exit.Usage("--engine %s: it must be auto, docker, oci or kubernetes", name)
 }
 
-func openDocker(ctx context.Context, a *app.App, news io.Writer) (*docker.Engine, error) {
+func openDocker(ctx context.Context, a *app.App, news io.Writer, lostFor time.Duration) (*docker.Engine, error) {
 	shim, err := entrypoint.Executable()
 	if err != nil {
 		shim = "" // containers then start a little later
 	}
-	return docker.Open(ctx, docker.Options{Shim: shim, Tunnels: a.Tunnels(), Timeout: engineTimeout, Logger: app.Logger(news)})
+	return docker.Open(ctx, docker.Options{Shim: shim, LostFor: lostFor, Tunnels: a.Tunnels(), Timeout: engineTimeout, Logger: app.Logger(news)})
 }
 
 // OpenOCI opens the engine that needs no daemon.
@@ -201,7 +201,7 @@ func Dial(a *app.App, file string, news io.Writer, f Flags) work.Dial {
 		case inventory.KubernetesEngine:
 			e, err = openKubernetes(opening, a, news, by.cluster)
 		default: // its login may wait for those of other hosts, which does not count
-			e, err = openHost(ctx, a, h, by.tls, news)
+			e, err = openHost(ctx, a, h, by.tls, news, f.LostFor)
 		}
 		if err != nil {
 			return nil, err
@@ -213,8 +213,9 @@ func Dial(a *app.App, file string, news io.Writer, f Flags) work.Dial {
 }
 
 // openHost opens the Docker Engine of a host of an inventory.
-func openHost(ctx context.Context, a *app.App, h inventory.Host, tls runs.EngineTLS, news io.Writer) (*docker.Engine, error) {
+func openHost(ctx context.Context, a *app.App, h inventory.Host, tls runs.EngineTLS, news io.Writer, lostFor time.Duration) (*docker.Engine, error) {
 	options := dockerAt(a, h.Endpoint, tls, a.WithoutTLS, news)
+	options.LostFor = lostFor
 	if h.Context != "" {
 		if err := checkContext(h.Context, a.WithoutTLS); err != nil {
 			return nil, err

@@ -5,12 +5,14 @@ import (
 	"math"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/deployster-go/deployster/control/gc"
 	"github.com/deployster-go/deployster/control/runs"
 	"github.com/deployster-go/deployster/engine"
+	"github.com/deployster-go/deployster/engine/docker"
 	"github.com/deployster-go/deployster/internal/cli/app"
 	"github.com/deployster-go/deployster/internal/cli/exit"
 	"github.com/deployster-go/deployster/internal/lockfile"
@@ -27,6 +29,7 @@ type Flags struct {
 	Pids       int64
 	MaxWork    Size
 	MaxWorkAll Size
+	LostFor    time.Duration // see docker.Options
 	noCache    bool     // see RegisterCache
 	Abandon    []string // see RegisterAbandon
 
@@ -47,6 +50,7 @@ func (f *Flags) Register(c *cobra.Command) {
 	f.MaxWork, f.MaxWorkAll = invoke.DefaultMaxWork, gc.DefaultMaxWork
 	c.Flags().Var(&f.MaxWork, "max-work", "size of the files that one run may leave in .deployster/work")
 	c.Flags().Var(&f.MaxWorkAll, "max-work-all", "size of those of all runs, above which the oldest are removed")
+	c.Flags().DurationVar(&f.LostFor, "lost-for", docker.DefaultLostFor, "how long an engine may be unreachable until an action there is lost")
 	_ = c.RegisterFlagCompletionFunc("pull", cobra.FixedCompletions([]string{"missing", "always", "never"}, cobra.ShellCompDirectiveNoFileComp))
 	_ = c.RegisterFlagCompletionFunc("network", cobra.FixedCompletions([]string{"none", "host"}, cobra.ShellCompDirectiveNoFileComp))
 }
@@ -85,6 +89,9 @@ func (f *Flags) Policy() (engine.PullPolicy, error) {
 	}
 	if f.Pids < 0 {
 		return "", exit.Usage("--pids %d: it must be at least 1, or 0 for the engine's default", f.Pids)
+	}
+	if f.LostFor < 0 || f.LostFor > 0 && f.LostFor < time.Second {
+		return "", exit.Usage("--lost-for %s: it must be at least 1s, such as 10m, or 0 for the default", f.LostFor)
 	}
 	switch p := engine.PullPolicy(f.Pull); p {
 	case engine.PullMissing, engine.PullAlways, engine.PullNever:
