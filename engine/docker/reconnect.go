@@ -180,7 +180,7 @@ func (e *Engine) ask(ctx context.Context, looks int, request func(context.Contex
 		}
 		if looks--; looks == 0 && ctx.Err() == nil {
 			cancel()
-			<-answered
+			<-answered //nolint:errcheck // it was given up
 			return fmt.Errorf("%w: %w", engine.ErrUnavailable, errSilent)
 		}
 	}
@@ -403,7 +403,7 @@ func (r *run) readLog(ctx context.Context, running bool, stdout, stderr io.Write
 		case <-look.C:
 			if r.isSilent(ctx) {
 				cancel()
-				<-copied
+				<-copied //nolint:errcheck // it was given up
 				return errSilent
 			}
 		}

@@ -220,7 +220,7 @@ func (r *run) awaitNextExit(ctx context.Context) (exited <-chan end, err error) 
 func (r *run) detach() {
 	r.attached.Close()
 	if r.copied != nil {
-		<-r.copied
+		<-r.copied //nolint:errcheck // it was ended here
 		r.copied = nil
 	}
 }

@@ -69,7 +69,7 @@ func journal(operands []string) error {
 	if err != nil {
 		return err
 	}
-	file, err := os.OpenFile(operands[0], os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o644)
+	file, err := os.OpenFile(operands[0], os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
 	if err != nil {
 		return err
 	}

@@ -30,8 +30,8 @@ type Flags struct {
 	MaxWork    Size
 	MaxWorkAll Size
 	LostFor    time.Duration // see docker.Options
-	noCache    bool     // see RegisterCache
-	Abandon    []string // see RegisterAbandon
+	noCache    bool          // see RegisterCache
+	Abandon    []string      // see RegisterAbandon
 
 	Locked   bool // an image that deployster.lock does not have is refused
 	Unlocked bool // whatever deployster.lock says, for what writes it
