@@ -28,10 +28,19 @@ var (
 
 	// errUnread is the end of a run of which nobody knows how its program ended, or what it said. The
 	// Pod stays, for whoever waits for it.
-	errUnread = errors.New("the Pod is left as it is, and the next run of its resource waits for it")
+	errUnread error = &lostError{"the Pod is left as it is, and the next run of its resource waits for it"}
 
 	errNoLog = errors.New("its log is not there")
 )
+
+// lostError is an engine.ErrLost with words of its own.
+type lostError struct{ text string }
+
+// Error implements error.
+func (e *lostError) Error() string { return e.text }
+
+// Unwrap implements errors.Is and errors.As.
+func (e *lostError) Unwrap() error { return engine.ErrLost }
 
 // look has a silent connection looked at. It is of no use any more when its Pod has ended, or has said
 // what did not come through, or waits for somebody who speaks to it.

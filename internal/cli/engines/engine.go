@@ -108,7 +108,7 @@ func chooseEngine(ctx context.Context, a *app.App, news io.Writer, k inventory.K
 	case OCI:
 		return OpenOCI(ctx, a, news)
 	case Kubernetes:
-		return openKubernetes(ctx, a, news, k)
+		return openKubernetes(ctx, a, news, k, f.LostFor)
 	case Auto:
 		return auto(ctx, a, news, f)
 	default:
@@ -199,7 +199,7 @@ func Dial(a *app.App, file string, news io.Writer, f Flags) work.Dial {
 		case inventory.OCI:
 			return local.connect(opening)
 		case inventory.KubernetesEngine:
-			e, err = openKubernetes(opening, a, news, by.cluster)
+			e, err = openKubernetes(opening, a, news, by.cluster, f.LostFor)
 		default: // its login may wait for those of other hosts, which does not count
 			e, err = openHost(ctx, a, h, by.tls, news, f.LostFor)
 		}

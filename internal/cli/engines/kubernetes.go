@@ -11,6 +11,7 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/pflag"
 
@@ -109,7 +110,7 @@ func namedCluster(a *app.App, f Flags) (inventory.Kubernetes, error) {
 	return k, nil
 }
 
-func openKubernetes(ctx context.Context, a *app.App, news io.Writer, k inventory.Kubernetes) (*kubernetes.Engine, error) {
+func openKubernetes(ctx context.Context, a *app.App, news io.Writer, k inventory.Kubernetes, lostFor time.Duration) (*kubernetes.Engine, error) {
 	program, err := nodeProgram()
 	if err != nil {
 		return nil, err
@@ -117,7 +118,7 @@ func openKubernetes(ctx context.Context, a *app.App, news io.Writer, k inventory
 	ctx, cancel := context.WithTimeout(ctx, engineTimeout)
 	defer cancel()
 	options := clusterOptions(a, news, k)
-	options.Program, options.Repository = program, k.TypesImage
+	options.Program, options.Repository, options.LostFor = program, k.TypesImage, lostFor
 	return kubernetes.Open(ctx, options)
 }
 
