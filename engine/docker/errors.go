@@ -37,10 +37,9 @@ func keepCause(conn net.Conn, err error) (net.Conn, error) {
 
 // unreachable wraps an error of a request that every working engine answers.
 func (e *Engine) unreachable(action string, err error) error {
-	if isCancelled(err) {
+	if err = causeOf(err); isCancelled(err) {
 		return fmt.Errorf("%s: Docker at %s: %w", action, e.endpoint.address, err)
 	}
-	err = causeOf(err)
 	return fmt.Errorf("%w: Docker at %s (from %s): %s: %s; %s",
 		engine.ErrUnavailable, e.endpoint.address, e.endpoint.source, action, strings.TrimSpace(err.Error()), e.endpoint.advice(err))
 }

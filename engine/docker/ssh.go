@@ -197,10 +197,23 @@ func (t *tunnel) route() string {
 	return string(t.last)
 }
 
-// ready logs in, unless that is done. Within is how long one login may take.
+// ready logs in and finds a way to the engine, unless that is done. Within is how long each may take.
 func (t *tunnel) ready(ctx context.Context, within time.Duration) error {
-	_, err := t.session(ctx, within, max(openPatience, within))
-	return err
+	s, err := t.session(ctx, within, max(openPatience, within))
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, within)
+	defer cancel()
+	conn, way, err := s.dial(ctx)
+	t.took(way)
+	if errors.Is(err, errSessionOver) { // the connection broke since the login
+		conn, err = t.dial(ctx)
+	}
+	if err != nil {
+		return err
+	}
+	return conn.Close()
 }
 
 // session returns the session that all connections share. One login is under way at a time,
@@ -254,9 +267,7 @@ func (t *tunnel) dial(ctx context.Context) (net.Conn, error) {
 		conn, way, err := s.dial(ctx)
 		switch {
 		case err == nil:
-			t.mu.Lock()
-			t.last = way
-			t.mu.Unlock()
+			t.took(way)
 			return conn, nil
 		case ctx.Err() != nil:
 			return nil, context.Cause(ctx)
@@ -265,6 +276,13 @@ func (t *tunnel) dial(ctx context.Context) (net.Conn, error) {
 		}
 		// The connection broke since the login: log in again.
 	}
+}
+
+// took records the way of a connection.
+func (t *tunnel) took(way route) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.last = way
 }
 
 // errSessionOver is wrapped by a dial that failed since the ssh process has ended.

@@ -104,7 +104,7 @@ func (t *tunnel) forbid() {
 
 // probeTime is how long an engine may take to answer the first request. One that takes longer
 // is slow, and its callers wait for it as long as they like.
-const probeTime = 10 * time.Second
+const probeTime = 5 * time.Second
 
 // probeSocket connects by the forwarded socket and asks the engine for a sign of life. Refusal
 // is what ssh says of a far side that does not connect to the engine.
@@ -137,6 +137,9 @@ func (s *session) probeSocket(ctx context.Context) (conn net.Conn, refusal strin
 // ping asks an engine for a sign of life. Noise is what comes before the answer.
 func ping(ctx context.Context, conn net.Conn, within time.Duration) (noise string, err error) {
 	defer context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Unix(1, 0)) })()
+	if deadline, has := ctx.Deadline(); has { // so that there is time to say why
+		within = min(within, time.Until(deadline)*4/5)
+	}
 	if err := conn.SetDeadline(time.Now().Add(within)); err != nil {
 		return "", err
 	}
@@ -333,7 +336,7 @@ func explainCommand(process *sshProcess, noise string, err error) error {
 	}
 	if errors.Is(err, os.ErrDeadlineExceeded) && !process.over() {
 		if noise == "" {
-			return fmt.Errorf("the docker command at the far side did not answer within %s", loginTime)
+			return errors.New("the docker command at the far side does not answer")
 		}
 		return &sshError{
 			words:  fmt.Sprintf("the far side prints %q and does not answer", noise),

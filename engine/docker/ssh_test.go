@@ -249,6 +249,12 @@ func TestSSHFails(t *testing.T) {
 	t.Run("no shell", func(t *testing.T) {
 		fails(t, "This account is currently not available", "AllowStreamLocalForwarding yes")
 	})
+	server.lines = []string{"AllowStreamLocalForwarding no", dockerCommand(t, "echo Which environment?; exec sleep 1000")}
+	server.restart()
+	t.Run("a start-up file asks", func(t *testing.T) {
+		_, err := Open(t.Context(), Options{Host: server.address(), Timeout: 10 * time.Second})
+		checkError(t, err, engine.ErrUnavailable, `prints "Which environment?" and does not answer`, "must print nothing and ask nothing")
+	})
 	t.Run("nobody listens", func(t *testing.T) {
 		_, err := Open(t.Context(), Options{Host: "ssh://127.0.0.1:1"})
 		checkError(t, err, engine.ErrUnavailable, "Connection refused", "is sshd running there?")
