@@ -96,7 +96,7 @@ type Engine struct {
 	idle     time.Duration
 	lostFor  time.Duration // see Options
 
-	unbegunFor, lookEvery time.Duration // see their defaults
+	retryFor, lookEvery time.Duration // see their defaults
 
 	shimless sync.Map    // images whose containers are made without the shim
 	warned   atomic.Bool // that an input may be cut short
@@ -136,8 +136,8 @@ func Open(ctx context.Context, options Options) (*Engine, error) {
 		idle:     shimIdle,
 		lostFor:  cmp.Or(options.LostFor, DefaultLostFor),
 
-		unbegunFor: defaultUnbegunFor,
-		lookEvery:  defaultLookEvery,
+		retryFor:  defaultRetryFor,
+		lookEvery: defaultLookEvery,
 	}
 	if options.ConfigDir != "" {
 		e.keychain.File = filepath.Join(options.ConfigDir, "config.json")

@@ -148,7 +148,7 @@ func TestInfoFails(t *testing.T) {
 	e := open(t)
 	e.endpoint.address = "unix:///gone.sock"
 	gone := must.Get(client.New(client.WithHost("unix://" + filepath.Join(t.TempDir(), "gone.sock"))))(t)
-	e.client = gone
+	e.client, e.retryFor = gone, time.Millisecond
 	_, err := e.Info(t.Context())
 	checkError(t, err, engine.ErrUnavailable, "systemctl start docker")
 	for what, err := range map[string]error{

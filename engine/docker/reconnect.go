@@ -30,10 +30,10 @@ const (
 	// DefaultLostFor is how long an engine may be silent until what it does is lost.
 	DefaultLostFor = 10 * time.Minute
 
-	defaultUnbegunFor = 30 * time.Second // for which a container is made again whose program has not begun
-	defaultLookEvery  = 30 * time.Second // without any output, until the container is looked at through another connection
-	leastPause        = 100 * time.Millisecond
-	longestPause      = 5 * time.Second
+	defaultRetryFor  = 10 * time.Second // for which an engine is asked again that has nothing at work: to make a container, or to remove one
+	defaultLookEvery = 30 * time.Second // without any output, until the container is looked at through another connection
+	leastPause       = 100 * time.Millisecond
+	longestPause     = 5 * time.Second
 )
 
 // unbegunError is that the connection broke before a program began. Its container is removed, and

@@ -4,7 +4,6 @@ import (
 	"context"
 	"maps"
 	"sync"
-	"time"
 
 	"github.com/deployster-go/deployster/engine"
 	"github.com/deployster-go/deployster/internal/crash"
@@ -60,16 +59,13 @@ func (r *removals) now() map[string]bool {
 	return maps.Clone(r.ids)
 }
 
-// removeFor is how long an engine may be silent that is to remove a container.
-const removeFor = time.Minute
-
 // discard kills the container if it runs, and removes it. The outcome of the
 // run stands without it: what could not be removed still has its labels, and is
 // found by them.
 func (e *Engine) discard(ctx context.Context, id string) {
 	longer, cancel := grace(ctx)
 	defer cancel()
-	tries := e.newTries(min(e.lostFor, removeFor))
+	tries := e.newTries(e.retryFor)
 	defer tries.end()
 	err := e.Remove(longer, id)
 	for broken(err) && tries.again(longer) {

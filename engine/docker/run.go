@@ -72,7 +72,7 @@ func (e *Engine) Run(ctx context.Context, spec engine.Spec, streams engine.IO) (
 // runOnce runs the program once. It makes another container if the program of the first
 // never began: the shim cannot be used, or the connection broke.
 func (e *Engine) runOnce(ctx context.Context, fail context.CancelCauseFunc, spec engine.Spec, streams engine.IO) (engine.Exit, error) {
-	tries := e.newTries(min(e.lostFor, e.unbegunFor))
+	tries := e.newTries(e.retryFor)
 	defer tries.end()
 	for {
 		exit, err := e.run(ctx, fail, spec, streams)
