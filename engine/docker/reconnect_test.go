@@ -8,8 +8,10 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -189,6 +191,103 @@ func TestAConnectionThatFailsEndsNoRun(t *testing.T) {
 					assert.NoError(t, e.Close())
 				}
 			})
+		}
+	}
+}
+
+// after calls a function once so many bytes were written.
+type after struct {
+	io.Writer
+	left int
+	then func()
+}
+
+func (a *after) Write(p []byte) (int, error) {
+	before := a.left
+	if a.left -= len(p); before > 0 && a.left <= 0 {
+		a.then()
+	}
+	return a.Writer.Write(p)
+}
+
+// Whatever happens to a connection by ssh, the program runs once, to its end, and its caller has its exit
+// and all of its output. ROUNDS is how often, each time at another moment.
+func TestAnActionOutlivesItsSSHConnection(t *testing.T) {
+	rounds := 1
+	if text := os.Getenv("ROUNDS"); text != "" {
+		rounds = must.Get(strconv.Atoi(text))(t)
+	}
+	server := startSSHD(t)
+	configuration := must.Get(os.OpenFile(filepath.Join(server.home, "ssh_config"), os.O_APPEND|os.O_WRONLY, 0))(t)
+	must.Get(configuration.WriteString("\nHost *\n  ServerAliveInterval 1\n  ServerAliveCountMax 2\n"))(t)
+	require.NoError(t, configuration.Close())
+	probe := loadProbe(t, open(t))
+	const lines = 100
+	var out strings.Builder
+	for i := range lines {
+		fmt.Fprintln(&out, "out", i)
+	}
+	for name, trouble := range map[string]func(){
+		"its sessions are killed": server.killSessions,
+		"sshd is started anew": func() {
+			server.killSessions()
+			server.restart()
+		},
+		"its sessions are silent": func() { server.signal(syscall.SIGSTOP) },
+		"sshd is away for a while, with another key": func() {
+			server.killSessions()
+			server.halt()
+			server.changeKey()
+			server.know()
+			server.start()
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for round := range rounds {
+				e := openWith(t, Options{Host: server.address()})
+				dir := t.TempDir()
+				spec := probe.spec("journal", "/mnt/journal", fmt.Sprint(lines))
+				spec.Whole, spec.Kept = true, 1<<20
+				spec.Mounts = []engine.Mount{{Source: dir, Target: "/mnt"}}
+				var stdout bytes.Buffer
+				exit, err := e.Run(t.Context(), spec, engine.IO{Stdin: strings.NewReader("input"), Stdout: &after{&stdout, 1 + round*out.Len()/(rounds+1), trouble}})
+				require.NoError(t, err, "round %d", round)
+				assert.Equal(t, 7, exit.Code, "round %d", round)
+				assert.Equal(t, out.String(), stdout.String(), "round %d", round)
+				journal, _ := os.ReadFile(filepath.Join(dir, "journal"))
+				assert.Equal(t, "begin 5\nend\n", string(journal), "round %d", round)
+				server.signal(syscall.SIGKILL) // those that are stopped
+				assert.NoError(t, e.Close())
+			}
+		})
+	}
+}
+
+// Thirty hosts at rest have one ssh process and one login each, for as long as REST says. Without it only
+// the beginning is tried.
+func TestThirtyHostsAtRestLogInOnce(t *testing.T) {
+	rest := time.Millisecond
+	if text := os.Getenv("REST"); text != "" {
+		rest = must.Get(time.ParseDuration(text))(t)
+	}
+	server := startSSHD(t)
+	engines := make([]*Engine, 30)
+	for i := range engines {
+		engines[i] = openWith(t, Options{Host: server.address()})
+	}
+	over := time.After(rest)
+	check := time.NewTicker(min(rest, 30*time.Second)) // as a controller does
+	defer check.Stop()
+	for checks := 1; ; checks++ {
+		for i, e := range engines {
+			_, err := e.Info(t.Context())
+			require.NoError(t, err, "engine %d, check %d", i, checks)
+		}
+		select {
+		case <-check.C:
+		case <-over:
+			assert.Equal(t, len(engines), server.logins(), "logins")
+			return
 		}
 	}
 }
