@@ -381,8 +381,8 @@ func (r *run) readKept(ctx context.Context, running bool) error {
 	return r.readLog(ctx, running, &r.output.stdout, &r.output.stderr)
 }
 
-// readLog copies what the engine keeps. The answer may begin only with the first output, and the end of
-// the container is no end of the answer for every engine at all times.
+// readLog copies what the engine keeps. Neither the request nor the end of
+// the container need ever be answered, where a connection is silent.
 func (r *run) readLog(ctx context.Context, running bool, stdout, stderr io.Writer) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
