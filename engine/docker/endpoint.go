@@ -38,6 +38,13 @@ func (e endpoint) local() bool {
 	return e.scheme() == "unix" || e.scheme() == "npipe"
 }
 
+// keepAlive has a silent connection end within 45 seconds, as one by ssh does.
+var keepAlive = net.KeepAliveConfig{Enable: true, Idle: 15 * time.Second, Interval: 10 * time.Second, Count: 3}
+
+// keptAlive is a connection of which the client library does not know that it is TCP: it would set
+// other times.
+type keptAlive struct{ *net.TCPConn }
+
 // clientOptions configures a client for the endpoint. Connections are made by a
 // dialer whose errors keep their cause (see dialError): through the tunnel if there is one.
 func (e endpoint) clientOptions(through *tunnel) ([]client.Opt, error) {
@@ -48,7 +55,7 @@ func (e endpoint) clientOptions(through *tunnel) ([]client.Opt, error) {
 	if err != nil {
 		return nil, fmt.Errorf("connect to Docker at %s (from %s): %w", e.address, e.source, err)
 	}
-	dialer := &net.Dialer{Timeout: 30 * time.Second, KeepAlive: 30 * time.Second}
+	dialer := &net.Dialer{Timeout: 30 * time.Second, KeepAliveConfig: keepAlive}
 	switch e.scheme() {
 	case "unix":
 		path := strings.TrimPrefix(e.address, "unix://")
@@ -57,7 +64,11 @@ func (e endpoint) clientOptions(through *tunnel) ([]client.Opt, error) {
 		}))
 	case "tcp", "http", "https":
 		options = append(options, client.WithDialContext(func(ctx context.Context, _, address string) (net.Conn, error) {
-			return keepCause(dialer.DialContext(ctx, "tcp", address))
+			conn, err := keepCause(dialer.DialContext(ctx, "tcp", address))
+			if tcp, is := conn.(*net.TCPConn); is {
+				return keptAlive{tcp}, err
+			}
+			return conn, err
 		}))
 	}
 	return options, nil
