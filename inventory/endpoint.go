@@ -182,11 +182,16 @@ func endpointProblem(u *url.URL) string {
 		return "names no host"
 	case strings.HasPrefix(u.Hostname(), "-") || strings.HasPrefix(u.User.Username(), "-"):
 		return "holds a name that begins with -, which ssh would take for an option"
+	case strings.ContainsAny(u.Hostname()+u.User.Username(), shellCharacters):
+		return "holds a character that a shell interprets, in a name that ssh may hand to one"
 	case u.Scheme == "tcp" && (u.User != nil || u.Path != ""):
 		return "must be tcp://HOST:PORT"
 	}
 	return ""
 }
+
+// shellCharacters have no place in the name of a host or a user.
+const shellCharacters = " \t\n'\"`\\$&;|<>(){}*?!#~"
 
 func isLoopback(host string) bool {
 	address, err := netip.ParseAddr(host)

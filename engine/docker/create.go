@@ -113,7 +113,7 @@ func (e *Engine) newContainer(ctx context.Context, spec engine.Spec, stdin bool,
 		return found, nil
 	}
 	if broken(err) && ctx.Err() == nil { // it may be there, and only its name is known
-		e.removals.begin(name, func() { e.discard(ctx, name) })
+		e.removals.begin(name, func() { e.forget(ctx, name) })
 		return "", &unbegunError{cause: e.wrap("create the container", err)}
 	}
 	if err != nil {

@@ -38,6 +38,9 @@ func (e endpoint) local() bool {
 	return e.scheme() == "unix" || e.scheme() == "npipe"
 }
 
+// silence is how long what was sent to an engine may stay unanswered by its machine.
+const silence = 45 * time.Second
+
 // keepAlive has a silent connection end within 45 seconds, as one by ssh does.
 var keepAlive = net.KeepAliveConfig{Enable: true, Idle: 15 * time.Second, Interval: 10 * time.Second, Count: 3}
 
@@ -55,7 +58,7 @@ func (e endpoint) clientOptions(through *tunnel) ([]client.Opt, error) {
 	if err != nil {
 		return nil, fmt.Errorf("connect to Docker at %s (from %s): %w", e.address, e.source, err)
 	}
-	dialer := &net.Dialer{Timeout: 30 * time.Second, KeepAliveConfig: keepAlive}
+	dialer := &net.Dialer{Timeout: 30 * time.Second, KeepAliveConfig: keepAlive, Control: notSilent}
 	switch e.scheme() {
 	case "unix":
 		path := strings.TrimPrefix(e.address, "unix://")

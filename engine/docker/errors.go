@@ -68,7 +68,7 @@ func (e *lostError) Unwrap() []error { return []error{engine.ErrLost, engine.Err
 
 // lost is the error of a container that may be at work at an engine that has been silent for lostFor.
 func (e *Engine) lost(err error) error {
-	return &lostError{fmt.Sprintf("Docker at %s (from %s) did not answer for %s: %s; the container may still run there: repeat the command when the engine answers, and it waits for the container",
+	return &lostError{fmt.Sprintf("Docker at %s (from %s) did not answer for %s: %s; the action may still run there. Repeat the command later: it waits for the action",
 		e.endpoint.address, e.endpoint.source, e.lostFor, strings.TrimSpace(causeOf(err).Error()))}
 }
 

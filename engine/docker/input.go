@@ -59,12 +59,31 @@ func (in *input) write() (read []byte, err error) {
 	return first[:n], nil
 }
 
-// feed copies stdin to the container and closes it.
-func (in *input) feed(fail context.CancelCauseFunc) {
+// feed copies stdin to the container and closes it. It returns why not all of it was written, which
+// is no failure of a container that need not read it.
+func (in *input) feed(fail context.CancelCauseFunc) (unsent error) {
 	if in.given {
-		return
+		return nil
 	}
-	if err := entrypoint.Send(in.to.Conn, in.from, in.framed, in.to.CloseWrite); err != nil {
+	to := &noted{to: in.to.Conn}
+	closed := func() error {
+		to.err = errors.Join(to.err, in.to.CloseWrite())
+		return nil
+	}
+	if err := entrypoint.Send(to, in.from, in.framed, closed); err != nil {
 		fail(err)
 	}
+	return to.err
+}
+
+// noted remembers why writing failed.
+type noted struct {
+	to  io.Writer
+	err error
+}
+
+func (n *noted) Write(p []byte) (int, error) {
+	written, err := n.to.Write(p)
+	n.err = errors.Join(n.err, err)
+	return written, err
 }

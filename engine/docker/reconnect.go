@@ -76,6 +76,12 @@ func broken(err error) bool {
 // askTimeout is how long a request may take that is repeated.
 func (e *Engine) askTimeout() time.Duration { return e.lookEvery / 2 }
 
+// unanswered reports whether a request that any engine answers was not answered, or not by the engine: one
+// that is overloaded or being started anew, and a proxy before it, say that they cannot.
+func unanswered(err error) bool {
+	return broken(err) || errdefs.IsInternal(err) || errdefs.IsUnknown(err)
+}
+
 // tries are the attempts to reach an engine that does not answer.
 type tries struct {
 	bound  time.Duration // from the first failure on
@@ -135,7 +141,7 @@ func (e *Engine) insist(ctx context.Context, request func(context.Context) error
 		switch {
 		case ctx.Err() != nil:
 			return context.Cause(ctx)
-		case !broken(err):
+		case !unanswered(err):
 			return err
 		case !tries.again(ctx):
 			if ctx.Err() != nil {
@@ -158,7 +164,7 @@ const (
 // context of the request ends with the request only if it fails.
 func (e *Engine) ask(ctx context.Context, looks int, request func(context.Context) error, done func(context.Context) bool) error {
 	asking, cancel := context.WithCancel(ctx)
-	context.AfterFunc(ctx, cancel)
+	context.AfterFunc(ctx, cancel) // the request may outlive this call
 	answered := make(chan error, 1)
 	go func() { answered <- crash.Do("asking the engine", func() error { return request(asking) }) }()
 	look := time.NewTicker(e.lookEvery)
@@ -279,7 +285,8 @@ func (r *run) settle() time.Duration {
 var errSilent = errors.New("nothing came through the connection")
 
 // isSilent reports whether no output comes because of the connection: the container has ended, or cannot be
-// asked for, through another one.
+// asked for, through another one. Output that is not kept can come only through this one, which is not given
+// up before the container has ended.
 func (r *run) isSilent(ctx context.Context) bool {
 	if !r.output.isQuiet(r.lookEvery) {
 		return false
@@ -287,7 +294,7 @@ func (r *run) isSilent(ctx context.Context) bool {
 	asking, cancel := context.WithTimeout(ctx, r.lookEvery)
 	defer cancel()
 	inspected, err := r.client.ContainerInspect(asking, r.id, client.ContainerInspectOptions{})
-	over := err != nil || inspected.Container.State != nil && !alive(inspected.Container.State.Status)
+	over := err != nil && r.spec.Kept > 0 || err == nil && inspected.Container.State != nil && !alive(inspected.Container.State.Status)
 	return over && r.output.isQuiet(r.lookEvery) && ctx.Err() == nil
 }
 
@@ -306,9 +313,13 @@ func (r *run) resume(ctx context.Context, cause error) (code int, err error) {
 		state, err := r.state(ctx, r.id)
 		switch {
 		case errdefs.IsNotFound(err):
-			return 0, fmt.Errorf("%w: the engine has container %.12s no more", engine.ErrLost, r.id)
+			return 0, r.gone()
+		case err != nil && ctx.Err() == nil && !errors.Is(err, engine.ErrLost):
+			return 0, r.lost(err)
 		case err != nil:
 			return 0, err
+		case state.Status == container.StateRemoving, state.Status == container.StateDead:
+			return 0, r.gone()
 		case state.Status == container.StateCreated:
 			if err := r.drop(ctx); err != nil {
 				return 0, err
@@ -342,12 +353,45 @@ func (r *run) drop(ctx context.Context) error {
 		return err
 	})
 	switch {
-	case errdefs.IsConflict(err):
-		return nil
+	case errdefs.IsConflict(err): // it has started, or is being removed because of an earlier request
+		state, err := r.state(ctx, r.id)
+		if err == nil && (alive(state.Status) || !endOf(state).IsZero()) {
+			return nil
+		}
+		if err != nil && !errdefs.IsNotFound(err) {
+			return err
+		}
 	case err != nil && !errdefs.IsNotFound(err):
 		return err
 	}
 	return &unbegunError{cause: fmt.Errorf("%w: the connection broke before the container started", engine.ErrUnavailable), read: r.given}
+}
+
+// errIncomplete is of an output that ended before what the engine keeps of it.
+var errIncomplete = errors.New("the output ended early")
+
+// lacksOutput reports whether the engine, which is elsewhere, keeps an output that ends otherwise than what was
+// received. A proxy that closes a connection does so as an engine does whose container has ended.
+func (r *run) lacksOutput(ctx context.Context) bool {
+	if r.endpoint.local() || r.spec.Kept <= 0 {
+		return false
+	}
+	kept := newReceived(io.Discard, io.Discard)
+	err := r.once(ctx, func(ctx context.Context) error {
+		log, err := r.client.ContainerLogs(ctx, r.id, client.ContainerLogsOptions{ShowStdout: true, ShowStderr: true, Tail: "1"})
+		if err != nil {
+			return err
+		}
+		defer func() { _ = log.Close() }()
+		_, err = stdcopy.StdCopy(&kept.stdout, &kept.stderr, log)
+		return err
+	})
+	return broken(err) || err == nil && !(r.output.stdout.endsWith(kept.stdout.end) && r.output.stderr.endsWith(kept.stderr.end))
+}
+
+// gone is the error of a container of which the engine knows nothing any more.
+func (r *run) gone() error {
+	return &lostError{fmt.Sprintf("container %.12s is gone from the engine, and the connection broke before it said how the container ended", r.id)}
 }
 
 // errUnkept is that the engine has nothing of a container's output.
@@ -358,7 +402,7 @@ func (r *run) endUnread(ctx context.Context, cause error) (int, error) {
 	state, err := r.awaitEnd(ctx, r.id)
 	switch {
 	case errdefs.IsNotFound(err):
-		return 0, fmt.Errorf("%w: the engine has container %.12s no more", engine.ErrLost, r.id)
+		return 0, r.gone()
 	case err != nil:
 		return 0, err
 	case cause != nil:
@@ -373,7 +417,11 @@ func (r *run) readKept(ctx context.Context, running bool) error {
 	if r.spec.Kept <= 0 {
 		return errUnkept
 	}
-	err := r.readLog(ctx, running, r.output.rest(true), r.output.rest(false))
+	stdout, stderr := r.output.rest(&r.output.stdout), r.output.rest(&r.output.stderr)
+	err := r.readLog(ctx, running, stdout, stderr)
+	if err == nil && !running && stdout.skip+stderr.skip > 0 {
+		err = errCutOff // less is kept than was received
+	}
 	if !errors.Is(err, errCutOff) {
 		return err
 	}
@@ -414,7 +462,7 @@ func (r *run) copyLog(ctx context.Context, running bool, stdout, stderr io.Write
 	kept, err := r.client.ContainerLogs(ctx, r.id, client.ContainerLogsOptions{ShowStdout: true, ShowStderr: true, Follow: running})
 	switch {
 	case err == nil:
-	case broken(err), ctx.Err() != nil, errdefs.IsNotFound(err):
+	case unanswered(err), ctx.Err() != nil, errdefs.IsNotFound(err):
 		return err
 	default:
 		return fmt.Errorf("%w: %w", errUnkept, err)
@@ -449,11 +497,7 @@ func (r *received) isQuiet(d time.Duration) bool {
 func (r *received) bytes() int64 { return r.stdout.n + r.stderr.n }
 
 // rest takes all of a stream, and passes on what was not received before.
-func (r *received) rest(stdout bool) io.Writer {
-	s := &r.stderr
-	if stdout {
-		s = &r.stdout
-	}
+func (r *received) rest(s *stream) *rest {
 	return &rest{of: s, skip: s.n, end: bytes.Clone(s.end)}
 }
 
@@ -477,6 +521,13 @@ func (s *stream) Write(p []byte) (n int, err error) {
 	s.of.touch()
 	s.of.writing.Store(false)
 	return n, err
+}
+
+// endsWith reports whether the stream ends with what another one does. The engine keeps the end of a line, or not.
+func (s *stream) endsWith(end []byte) bool {
+	ours, theirs := bytes.TrimSuffix(s.end, []byte("\n")), bytes.TrimSuffix(end, []byte("\n"))
+	n := min(len(theirs), endSize-1)
+	return bytes.HasSuffix(ours, theirs[len(theirs)-n:])
 }
 
 func last(before, p []byte) []byte {

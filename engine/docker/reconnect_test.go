@@ -339,7 +339,7 @@ func TestTheRestOfAStream(t *testing.T) {
 			r := newReceived(&got, io.Discard)
 			must.Get(io.WriteString(&r.stdout, c.before))(t)
 			got.Reset()
-			rest := r.rest(true)
+			rest := r.rest(&r.stdout)
 			var err error
 			for p := range bytes.SplitSeq([]byte(c.kept), nil) { // a byte at a time
 				if _, err = rest.Write(p); err != nil {
@@ -349,5 +349,29 @@ func TestTheRestOfAStream(t *testing.T) {
 			require.ErrorIs(t, err, c.fails)
 			assert.Equal(t, c.want, got.String())
 		})
+	}
+}
+
+// The last line that is kept tells whether an output is whole.
+func TestAnOutputThatEndedEarlyIsNoticed(t *testing.T) {
+	long := strings.Repeat("0123456789", 100)
+	for _, c := range []struct {
+		name, received, kept string
+		whole                bool
+	}{
+		{"nothing is kept", "a\n", "", true},
+		{"it has the last line", "a\nb\n", "b\n", true},
+		{"the line was not ended, and what is kept is", "a\nb", "b\n", true},
+		{"the line was ended, and what is kept is not", long + "\n", long, true},
+		{"a long line", long, long, true},
+		{"the last line is missing", "a\n", "b\n", false},
+		{"the last line is cut", "a\nbc", "bcd\n", false},
+		{"all is missing", "", "a\n", false},
+		{"the end of a long line is missing", long, long + "x", false},
+	} {
+		received, kept := newReceived(io.Discard, io.Discard), newReceived(io.Discard, io.Discard)
+		must.Get(io.WriteString(&received.stdout, c.received))(t)
+		must.Get(io.WriteString(&kept.stdout, c.kept))(t)
+		assert.Equal(t, c.whole, received.stdout.endsWith(kept.stdout.end), c.name)
 	}
 }

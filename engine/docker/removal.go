@@ -4,6 +4,9 @@ import (
 	"context"
 	"maps"
 	"sync"
+	"time"
+
+	"github.com/moby/moby/client"
 
 	"github.com/deployster-go/deployster/engine"
 	"github.com/deployster-go/deployster/internal/crash"
@@ -67,11 +70,35 @@ func (e *Engine) discard(ctx context.Context, id string) {
 	defer cancel()
 	tries := e.newTries(e.retryFor)
 	defer tries.end()
-	err := e.Remove(longer, id)
-	for broken(err) && tries.again(longer) {
-		err = e.Remove(longer, id)
+	err := e.removeWithin(longer, id)
+	for unanswered(err) && tries.again(longer) {
+		err = e.removeWithin(longer, id)
 	}
 	if err != nil {
 		e.log.WarnContext(ctx, "a container is left behind", "container", id, "error", err)
+	}
+}
+
+// removeTimeout is how long an engine may take to kill and remove a container.
+const removeTimeout = time.Minute
+
+func (e *Engine) removeWithin(ctx context.Context, id string) error {
+	bounded, cancel := context.WithTimeout(ctx, removeTimeout)
+	defer cancel()
+	return e.Remove(bounded, id)
+}
+
+// forget removes a container that may be there by a name: the answer to the request for it was lost, and
+// the engine may be about to make it.
+func (e *Engine) forget(ctx context.Context, name string) {
+	longer, cancel := grace(ctx)
+	defer cancel()
+	tries := e.newTries(e.retryFor)
+	defer tries.end()
+	for again := true; again; again = tries.again(longer) {
+		_, err := e.client.ContainerRemove(longer, name, client.ContainerRemoveOptions{Force: true, RemoveVolumes: true})
+		if err == nil {
+			return
+		}
 	}
 }

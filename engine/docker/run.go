@@ -126,6 +126,9 @@ func (e *Engine) run(ctx context.Context, fail context.CancelCauseFunc, spec eng
 	if err == nil || broken(err) && r.stage.Load() == stageBegun {
 		exit.Code, err = r.follow(ctx, exited)
 	}
+	if err == nil && !r.cut && r.lacksOutput(ctx) {
+		exit.Code, err = r.resume(ctx, errIncomplete)
+	}
 	if err != nil {
 		return engine.Exit{}, r.unbegun(err)
 	}
@@ -142,10 +145,11 @@ func (e *Engine) run(ctx context.Context, fail context.CancelCauseFunc, spec eng
 		}
 		return engine.Exit{}, e.runError("start the container", spec, errors.New(r.shim.reason()))
 	}
-	if exit, err = r.exit(ctx, exit.Code); err == nil && !exit.OOMKilled {
-		exit.OOMKilled = memory.happened(ctx, exit.Code)
+	if err := r.inputCut(exit.Code); err != nil {
+		return engine.Exit{}, err
 	}
-	return exit, err
+	exit.OOMKilled = r.lackedMemory(ctx) || memory.happened(ctx, exit.Code)
+	return exit, nil
 }
 
 // run is the run of a container that is created.
@@ -168,6 +172,7 @@ type run struct {
 	started func()        // lets the output through
 	cut     bool          // the attached connection was not the last one
 	fed     chan struct{} // closed when no more input is read
+	unsent  error         // why not all of it was sent
 	fedWith bytes.Buffer  // what was read of the input by then, for a shim that needs all of it
 }
 
@@ -268,7 +273,7 @@ func (r *run) start(ctx context.Context) error {
 			defer close(r.fed)
 			defer crash.Cancel(r.fail, "feeding a container")
 			if !shimmed || r.release(ctx, r.spec, in, r.fail) == nil && r.stage.CompareAndSwap(stageWaiting, stageBegun) {
-				in.feed(r.fail)
+				r.unsent = in.feed(r.fail)
 				r.passes("the input is given")
 			}
 		}()
@@ -291,10 +296,31 @@ func (r *run) isReplayable(ctx context.Context) bool {
 	return false
 }
 
+// inputCut returns the error of a program that had only a part of its input, as far as that is known: the
+// connection broke while that was sent. A program need not read all that it is given.
+func (r *run) inputCut(code int) error {
+	if !r.cut || r.fed == nil || r.mark != "" || !r.spec.Whole {
+		return nil
+	}
+	select {
+	case <-r.fed:
+		if r.unsent == nil {
+			return nil
+		}
+	default: // it waits for the rest, which nobody reads
+	}
+	return fmt.Errorf("the connection broke while the input was sent, so the program may have had only a part of it; it %s", engine.Exit{Code: code})
+}
+
+// shimWaits reports whether the program begins only with input that the shim is given after the start.
+func (r *run) shimWaits() bool {
+	return r.mark != "" && r.streams.Stdin != nil && (r.spec.Hold != nil || r.spec.Whole)
+}
+
 // startOnce asks for the start of the container, unless the attached connection broke by then: its
 // program would lack its input.
 func (r *run) startOnce(ctx context.Context) error {
-	if r.mark == "" {
+	if !r.shimWaits() {
 		r.stage.Store(stageBegun)
 	}
 	var cut atomic.Bool
@@ -303,7 +329,8 @@ func (r *run) startOnce(ctx context.Context) error {
 		defer cancel()
 		_, err := r.client.ContainerStart(httptrace.WithClientTrace(asking, &httptrace.ClientTrace{GotConn: func(c httptrace.GotConnInfo) {
 			if cut.Store(r.isCut(c.Reused)); cut.Load() {
-				cancel() // before the request is written
+				_ = c.Conn.Close() // so that the request is not written
+				cancel()
 			}
 		}}), r.id, client.ContainerStartOptions{})
 		return err
@@ -403,15 +430,19 @@ type writerFunc func([]byte) (int, error)
 
 func (f writerFunc) Write(p []byte) (int, error) { return f(p) }
 
-// exit adds to an exit code whether the container lacked memory, which the code
-// need not show. Docker does not notice what happens in the first milliseconds of a
-// container, and knows nothing of one that is removed.
-func (r *run) exit(ctx context.Context, code int) (engine.Exit, error) {
-	state, err := r.state(ctx, r.id)
+// lackedMemory reports whether the engine noticed that memory was lacking, which an exit code need not
+// show. Docker does not notice what happens in the first milliseconds of a container, and
+// knows nothing of one that is removed. That the container has ended is known without.
+func (r *run) lackedMemory(ctx context.Context) (lacked bool) {
+	err := r.once(ctx, func(ctx context.Context) error {
+		inspected, err := r.client.ContainerInspect(ctx, r.id, client.ContainerInspectOptions{})
+		lacked = err == nil && inspected.Container.State != nil && inspected.Container.State.OOMKilled
+		return err
+	})
 	if err != nil && !errdefs.IsNotFound(err) {
-		return engine.Exit{}, err
+		r.log.DebugContext(ctx, "cannot ask whether memory was lacking in a container", "container", r.id, "error", err)
 	}
-	return engine.Exit{Code: code, OOMKilled: state.OOMKilled}, nil
+	return lacked
 }
 
 // endOf returns when a container ended, zero if it has never started or the engine does not say.

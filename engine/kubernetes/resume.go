@@ -140,6 +140,9 @@ func (m *resumption) readOn(ctx context.Context) (*corev1.Pod, log, error) {
 		}
 		return m.session.take(kind, number, content)
 	})
+	if apierrors.IsNotFound(err) {
+		err = fmt.Errorf("%w: %s", errNoLog, err) //nolint:errorlint // the Pod is there, and its node does not know it yet
+	}
 	if m.silence = min(2*m.silence, mostSilence*m.run.silence); m.session.next.Load() > before {
 		m.failures, m.silence, m.answered = 1, m.run.silence, time.Now()
 	}

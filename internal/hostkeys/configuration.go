@@ -29,7 +29,17 @@ func Parse(address string) (Destination, error) {
 	if err != nil || u.Scheme != "ssh" || u.Hostname() == "" {
 		return Destination{}, fmt.Errorf("%q is no address such as ssh://user@host:22", address)
 	}
+	for _, name := range []string{u.Hostname(), u.User.Username()} {
+		if strings.ContainsFunc(name, strange) || strings.HasPrefix(name, "-") {
+			return Destination{}, fmt.Errorf("%q holds a name that ssh may hand to a shell: only letters, digits and . _ - : %% @ + are possible", address)
+		}
+	}
 	return Destination{User: u.User.Username(), Host: u.Hostname(), Port: u.Port()}, nil
+}
+
+// strange reports whether a rune has no place in the name of a host or a user.
+func strange(r rune) bool {
+	return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("._-:%@+", r))
 }
 
 // parseJump reads a jump host as ssh prints it: [USER@]HOST[:PORT], or an address.

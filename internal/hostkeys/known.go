@@ -86,10 +86,14 @@ func otherTypes(known []Entry, have string) string {
 // compare finds out what is known of the key of a server.
 func (s *Server) compare(known []Entry) error {
 	s.Status = New
-	for _, e := range known {
-		switch same := e.Type == s.Key.Type && e.encoded == s.Key.encoded; {
-		case e.marker == "REVOKED" && same:
+	isSame := func(e Entry) bool { return e.Type == s.Key.Type && e.encoded == s.Key.encoded }
+	for _, e := range known { // wherever it stands
+		if e.marker == "REVOKED" && isSame(e) {
 			return fmt.Errorf("%s has the key %s, which %s:%d revokes", s.Destination, s.Key.Fingerprint, e.File, e.Line)
+		}
+	}
+	for _, e := range known {
+		switch same := isSame(e); {
 		case e.marker == "REVOKED":
 		case e.marker == "CA":
 			if s.Status == New {

@@ -1,0 +1,19 @@
+package docker
+
+import (
+	"strings"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// notSilent has a connection end when what was sent is not acknowledged for long. A kernel that cannot
+// do that makes connections all the same.
+func notSilent(network, _ string, socket syscall.RawConn) error {
+	if !strings.HasPrefix(network, "tcp") {
+		return nil
+	}
+	return socket.Control(func(fd uintptr) {
+		_ = unix.SetsockoptInt(int(fd), unix.IPPROTO_TCP, unix.TCP_USER_TIMEOUT, int(silence.Milliseconds()))
+	})
+}
