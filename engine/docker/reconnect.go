@@ -386,7 +386,10 @@ func (r *run) lacksOutput(ctx context.Context) bool {
 		_, err = stdcopy.StdCopy(&kept.stdout, &kept.stderr, log)
 		return err
 	})
-	return broken(err) || err == nil && !(r.output.stdout.endsWith(kept.stdout.end) && r.output.stderr.endsWith(kept.stderr.end))
+	if err != nil {
+		return broken(err)
+	}
+	return !r.output.stdout.endsWith(kept.stdout.end) || !r.output.stderr.endsWith(kept.stderr.end)
 }
 
 // gone is the error of a container of which the engine knows nothing any more.

@@ -39,7 +39,8 @@ func Parse(address string) (Destination, error) {
 
 // strange reports whether a rune has no place in the name of a host or a user.
 func strange(r rune) bool {
-	return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("._-:%@+", r))
+	usual := r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("._-:%@+", r)
+	return !usual
 }
 
 // parseJump reads a jump host as ssh prints it: [USER@]HOST[:PORT], or an address.
