@@ -18,7 +18,7 @@ import (
 )
 
 // Tunnels holds the ssh connections of a process to Docker Engines. All engines of one
-// address share one ssh process, and so one login. Tunnels is safe for concurrent use.
+// address share one ssh process, and so one login. So do all behind one jump host. Tunnels is safe for concurrent use.
 type Tunnels struct {
 	env    func(string) string
 	jitter func() float64 // a random part of a pause, from 0 to 1
@@ -88,12 +88,12 @@ func (t *Tunnels) use(to target) *tunnel {
 	return found
 }
 
-// gate returns the gate of logins at a machine.
-func (t *Tunnels) gate(address string) *gate {
+// gate returns the gate of logins at a machine, or through one. Most is its bound.
+func (t *Tunnels) gate(address string, most int) *gate {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.gates[address] == nil {
-		t.gates[address] = newGate()
+		t.gates[address] = newGate(most)
 	}
 	return t.gates[address]
 }
@@ -149,6 +149,7 @@ type tunnel struct {
 	settings  *settings   // of the ssh command; nil before they are known
 	current   *login      // the last one; nil before the first
 	forbidden bool        // the server forbids forwarding
+	misses    int         // logins in a row that failed through the shared jump host only
 	last      route       // of the last connection
 }
 
@@ -225,7 +226,7 @@ func (t *tunnel) session(ctx context.Context, within, patience time.Duration) (*
 		under = &login{done: make(chan struct{})}
 		started := t.owner.begin("logging in by ssh", func() {
 			defer close(under.done)
-			under.session, under.err = t.login(t.ctx, within, patience)
+			under.session, under.err = t.login(t.ctx, bounds{within, patience})
 			t.mu.Lock()
 			defer t.mu.Unlock()
 			if t.users == 0 || t.current != under { // nobody waits any more

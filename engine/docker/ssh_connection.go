@@ -266,17 +266,16 @@ type commandConn struct {
 // dialCommand connects by `docker system dial-stdio` at the far side. It shares the login of the
 // session as long as the server takes sessions, and logs in once more beyond that.
 func (s *session) dialCommand(ctx context.Context) (net.Conn, error) {
-	gate := s.tunnel.owner.gate(s.settings.machine)
 	spent := time.Duration(0)
 	for pause := firstPause; ; pause = min(2*pause, longestWait) {
-		if err := gate.enter(ctx); err != nil {
+		leave, err := s.approach.enter(ctx)
+		if err != nil {
 			return nil, err
 		}
 		began := time.Now()
 		conn, err := s.startCommand(ctx)
-		var said *sshError
-		dropped := errors.As(err, &said) && said.again
-		gate.leave(dropped)
+		dropped := isDropped(err)
+		leave(dropped)
 		wait := pause/2 + time.Duration(s.tunnel.owner.jitter()*float64(pause))
 		if spent += time.Since(began) + wait; err == nil || !dropped || spent > openPatience {
 			return conn, err
@@ -297,6 +296,7 @@ func (s *session) startCommand(ctx context.Context) (net.Conn, error) {
 		return nil, err
 	}
 	options := append(s.settings.options(loginTime), "-o", "ControlMaster=no", "-S", strings.ReplaceAll(s.control, "%", "%%"))
+	options = append(options, s.approach.options...)
 	target := s.tunnel.target
 	process, err := startSSH(append(options, target.arguments(target.dialStdio()...)...), theirs)
 	_ = theirs.Close()

@@ -16,6 +16,7 @@ const (
 // gate lets logins in, first come, first served. It lets in fewer at once if the
 // server drops some.
 type gate struct {
+	limit   int // of most
 	mu      sync.Mutex
 	most    int // at once
 	taken   int
@@ -23,7 +24,7 @@ type gate struct {
 	waiting []chan struct{}
 }
 
-func newGate() *gate { return &gate{most: loginsAtOnce} }
+func newGate(most int) *gate { return &gate{limit: most, most: most} }
 
 // enter waits for a turn. A caller that gets one must leave.
 func (g *gate) enter(ctx context.Context) error {
@@ -56,7 +57,7 @@ func (g *gate) leave(dropped bool) {
 	if dropped {
 		g.most, g.good = max(1, g.most-1), 0
 	} else if g.good++; g.good >= loginsToMore {
-		g.most, g.good = min(loginsAtOnce, g.most+1), 0
+		g.most, g.good = min(g.limit, g.most+1), 0
 	}
 	g.admit()
 }

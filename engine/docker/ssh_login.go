@@ -18,33 +18,63 @@ const (
 	socketPoll  = 10 * time.Millisecond
 )
 
-// login logs in, once it is its turn, and again if the server drops it. Patience bounds the
-// attempts and the pauses between them.
-func (t *tunnel) login(ctx context.Context, within, patience time.Duration) (*session, error) {
+// bounds are those of a login: within is that of one attempt, patience that of all attempts and the
+// pauses between them.
+type bounds struct{ within, patience time.Duration }
+
+// login logs in, through the shared connection to the jump host if there is one.
+func (t *tunnel) login(ctx context.Context, bounds bounds) (*session, error) {
 	settings, err := t.readSettings(ctx)
 	if err != nil {
 		return nil, err
 	}
-	gate := t.owner.gate(settings.machine)
-	var spent, refused time.Duration
-	for pause := firstPause; ; pause = min(2*pause, longestWait) {
-		if err := gate.enter(ctx); err != nil {
+	missed := false
+	for range 2 { // the connection to the jump host may break meanwhile
+		by, err := t.throughJump(ctx, settings, bounds)
+		if err != nil {
 			return nil, err
 		}
-		began := time.Now()
-		s, err := t.attempt(ctx, settings, within)
-		var said *sshError
-		dropped := errors.As(err, &said) && said.again
-		gate.leave(dropped)
+		if by.through == nil {
+			break
+		}
+		s, took, err := t.turn(ctx, settings, by, bounds.within)
+		if err == nil {
+			t.setMissed(0)
+			return s, nil
+		}
+		broken := by.through.lost() != nil
+		by.leave()
+		if !isDropped(err) || ctx.Err() != nil {
+			return t.withMaster(ctx, settings, err)
+		}
+		bounds.patience -= took
+		if missed = true; !broken {
+			break
+		}
+	}
+	s, err := t.loginDirectly(ctx, settings, bounds)
+	if missed && err == nil {
+		t.setMissed(t.missed() + 1)
+	}
+	return s, err
+}
+
+// loginDirectly logs in without a shared jump host, and again if the server drops it.
+func (t *tunnel) loginDirectly(ctx context.Context, settings *settings, bounds bounds) (*session, error) {
+	by := t.direct(settings)
+	var spent, refused time.Duration
+	for pause := firstPause; ; pause = min(2*pause, longestWait) {
+		s, took, err := t.turn(ctx, settings, by, bounds.within)
 		if err == nil {
 			return s, nil
 		}
 		wait := pause/2 + time.Duration(t.owner.jitter()*float64(pause))
-		spent += time.Since(began) + wait
-		if dropped && said.refused {
-			refused += time.Since(began) + wait
+		spent += took + wait
+		var said *sshError
+		if errors.As(err, &said) && said.refused {
+			refused += took + wait
 		}
-		if !dropped || spent > patience || refused > refusedTime || ctx.Err() != nil {
+		if !isDropped(err) || spent > bounds.patience || refused > refusedTime || ctx.Err() != nil {
 			return t.withMaster(ctx, settings, err)
 		}
 		timer := time.NewTimer(wait)
@@ -57,8 +87,26 @@ func (t *tunnel) login(ctx context.Context, within, patience time.Duration) (*se
 	}
 }
 
+// isDropped reports whether a later login may succeed.
+func isDropped(err error) bool {
+	var said *sshError
+	return errors.As(err, &said) && said.again
+}
+
+// turn makes an attempt once it is its turn. Took is the time without the wait for it.
+func (t *tunnel) turn(ctx context.Context, settings *settings, by approach, within time.Duration) (s *session, took time.Duration, err error) {
+	leave, err := by.enter(ctx)
+	if err != nil {
+		return nil, 0, err
+	}
+	began := time.Now()
+	s, err = t.attempt(ctx, settings, by, within)
+	leave(isDropped(err))
+	return s, time.Since(began), err
+}
+
 // attempt starts an ssh process and waits until it has logged in, which its control socket tells.
-func (t *tunnel) attempt(ctx context.Context, settings *settings, within time.Duration) (*session, error) {
+func (t *tunnel) attempt(ctx context.Context, settings *settings, by approach, within time.Duration) (*session, error) {
 	place, err := t.owner.sockets()
 	if err != nil {
 		return nil, err
@@ -66,6 +114,7 @@ func (t *tunnel) attempt(ctx context.Context, settings *settings, within time.Du
 	control, socket := place.next()
 	options := append([]string{"-N"}, settings.options(within)...) // the first of several options counts
 	options = append(options, "-o", "ControlMaster=yes", "-o", "StreamLocalBindUnlink=yes", "-S", strings.ReplaceAll(control, "%", "%%"))
+	options = append(options, by.options...)
 	process, err := startSSH(append(options, t.target.arguments()...), nil)
 	if err != nil {
 		return nil, err
@@ -88,7 +137,7 @@ func (t *tunnel) attempt(ctx context.Context, settings *settings, within time.Du
 			if _, err := os.Lstat(control); err != nil {
 				continue
 			}
-			s := &session{tunnel: t, settings: settings, process: process, control: control, socket: socket, deciding: make(chan struct{}, 1)}
+			s := &session{tunnel: t, settings: settings, approach: by, process: process, control: control, socket: socket, deciding: make(chan struct{}, 1)}
 			if !t.owner.begin("watching ssh", s.clean) {
 				process.stop()
 				return nil, errTunnelsClosed
@@ -133,13 +182,14 @@ func (t *tunnel) withMaster(ctx context.Context, settings *settings, failed erro
 	if askAlive(ctx, path) != nil {
 		return nil, failed
 	}
-	return &session{tunnel: t, settings: settings, control: path, way: command, foreign: true, deciding: make(chan struct{}, 1)}, nil
+	return &session{tunnel: t, settings: settings, approach: t.direct(settings), control: path, way: command, foreign: true, deciding: make(chan struct{}, 1)}, nil
 }
 
 // session is an ssh process that has logged in.
 type session struct {
 	tunnel   *tunnel
 	settings *settings
+	approach approach
 	process  *sshProcess // nil for a connection that is the user's
 	control  string      // its control socket
 	socket   string      // that leads to the engine's, if it is forwarded
@@ -149,7 +199,7 @@ type session struct {
 	way      route         // once decided
 }
 
-// clean removes the sockets of the process when it has ended.
+// clean removes the sockets of the process when it has ended, and gives the jump host up.
 func (s *session) clean() {
 	select {
 	case <-s.process.ended:
@@ -159,6 +209,7 @@ func (s *session) clean() {
 	for _, path := range []string{s.control, s.socket} {
 		_ = os.Remove(path)
 	}
+	s.approach.leave()
 }
 
 // end ends the process of a session, which may be nil.
