@@ -258,9 +258,12 @@ func (l *login) failed() bool {
 	}
 }
 
+// mostLogins is how often a connection that ends at once is made again for one request.
+const mostLogins = 3
+
 // dial returns a connection to the engine.
 func (t *tunnel) dial(ctx context.Context) (net.Conn, error) {
-	for {
+	for logins := 1; ; logins++ {
 		s, err := t.session(ctx, loginTime, dialPatience)
 		if err != nil {
 			return nil, err
@@ -272,7 +275,7 @@ func (t *tunnel) dial(ctx context.Context) (net.Conn, error) {
 			return conn, nil
 		case ctx.Err() != nil:
 			return nil, context.Cause(ctx)
-		case !errors.Is(err, errSessionOver):
+		case !errors.Is(err, errSessionOver), logins == mostLogins:
 			return nil, err
 		}
 		// The connection broke since the login: log in again.

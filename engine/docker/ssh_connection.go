@@ -80,7 +80,9 @@ func (s *session) decide(ctx context.Context) (net.Conn, route, error) {
 	var said *sshError
 	if errors.As(err, &said) {
 		s.explainBoth(said, refusal)
-		s.end() // the next login may be that of a user who has joined a group meanwhile
+		if strings.Contains(said.words, "permission denied") {
+			s.end() // the next login may be that of a user who has joined the group meanwhile
+		}
 	}
 	return nil, undecided, err
 }
@@ -275,7 +277,11 @@ func (s *session) dialCommand(ctx context.Context) (net.Conn, error) {
 		began := time.Now()
 		conn, err := s.startCommand(ctx)
 		dropped := isDropped(err)
-		leave(dropped)
+		leave(isCrowded(err))
+		var said *sshError
+		if errors.As(err, &said) {
+			said.remedy = s.settings.complete(said.remedy)
+		}
 		wait := pause/2 + time.Duration(s.tunnel.owner.jitter()*float64(pause))
 		if spent += time.Since(began) + wait; err == nil || !dropped || spent > openPatience {
 			return conn, err

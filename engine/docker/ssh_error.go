@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os/exec"
+	"slices"
 	"strings"
 
 	"golang.org/x/crypto/ssh"
@@ -16,6 +17,8 @@ type sshError struct {
 	kind    failure
 	again   bool // a later login may succeed
 	refused bool // nobody listens there, as while a server restarts
+	crowded bool // the server dropped the login, as it does when there are many
+	silent  bool // the machine did not answer in time
 }
 
 func (e *sshError) Error() string { return e.words }
@@ -65,6 +68,9 @@ var known = []saying{
 	{has: "closed by remote host", again: dropped},
 }
 
+// crowded are the sayings of a server that has dropped a login.
+var crowded = []string{"Not allowed at this time", "kex_exchange_identification", "Connection closed by", "Connection reset", "closed by remote host"}
+
 // spoken are sayings of the far side, which a login does not print.
 var spoken = []saying{
 	{has: "permission denied", remedy: "the account may not use Docker there: add it to the group with `sudo usermod -aG docker USER`"},
@@ -109,6 +115,8 @@ func explainSSH(said string, ended error) *sshError {
 		if i := lineWith(lines, s.has); i >= 0 {
 			failed.remedy, failed.kind, failed.again, telling = s.remedy, s.kind, s.again, lines[i]
 			failed.refused = s.has == "Connection refused"
+			failed.silent = strings.Contains(s.has, "timed out")
+			failed.crowded = s.again && slices.Contains(crowded, s.has)
 			break
 		}
 	}

@@ -44,7 +44,7 @@ func (t *tunnel) login(ctx context.Context, bounds bounds) (*session, error) {
 		}
 		broken := by.through.lost() != nil
 		by.leave()
-		if !isDropped(err) || ctx.Err() != nil {
+		if !isDropped(err) || isSilent(err) || ctx.Err() != nil {
 			return t.withMaster(ctx, settings, err)
 		}
 		bounds.patience -= took
@@ -74,7 +74,8 @@ func (t *tunnel) loginDirectly(ctx context.Context, settings *settings, bounds b
 		if errors.As(err, &said) && said.refused {
 			refused += took + wait
 		}
-		if !isDropped(err) || spent > bounds.patience || refused > refusedTime || ctx.Err() != nil {
+		// A machine that is off must not keep the others waiting for their turn.
+		if !isDropped(err) || spent > bounds.patience || isSilent(err) && spent > bounds.within/2 || refused > refusedTime || ctx.Err() != nil {
 			return t.withMaster(ctx, settings, err)
 		}
 		timer := time.NewTimer(wait)
@@ -93,6 +94,18 @@ func isDropped(err error) bool {
 	return errors.As(err, &said) && said.again
 }
 
+// isCrowded reports whether the server dropped a login, as it does when there are many.
+func isCrowded(err error) bool {
+	var said *sshError
+	return errors.As(err, &said) && said.crowded
+}
+
+// isSilent reports whether a machine did not answer in time.
+func isSilent(err error) bool {
+	var said *sshError
+	return errors.As(err, &said) && said.silent
+}
+
 // turn makes an attempt once it is its turn. Took is the time without the wait for it.
 func (t *tunnel) turn(ctx context.Context, settings *settings, by approach, within time.Duration) (s *session, took time.Duration, err error) {
 	leave, err := by.enter(ctx)
@@ -101,7 +114,7 @@ func (t *tunnel) turn(ctx context.Context, settings *settings, by approach, with
 	}
 	began := time.Now()
 	s, err = t.attempt(ctx, settings, by, within)
-	leave(isDropped(err))
+	leave(isCrowded(err))
 	return s, time.Since(began), err
 }
 

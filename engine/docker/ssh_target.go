@@ -126,6 +126,15 @@ const jumpDepth = 4
 // machine is the machine at which a login with these settings arrives first: each machine
 // bounds the logins that are under way there.
 func (t *Tunnels) machine(ctx context.Context, values map[string][]string) string {
+	var passed []string
+	found := func(machine string) string {
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		for _, jump := range passed {
+			t.jumps[jump] = machine
+		}
+		return machine
+	}
 	for range jumpDepth {
 		jumps := first(values, "proxyjump")
 		jump, _, _ := strings.Cut(jumps, ",")
@@ -136,19 +145,16 @@ func (t *Tunnels) machine(ctx context.Context, values map[string][]string) strin
 		known := t.jumps[jump]
 		t.mu.Unlock()
 		if known != "" {
-			return known
+			return found(known)
 		}
 		next, err := jumpSettings(ctx, jump)
 		if err != nil {
 			return jump
 		}
-		machine := net.JoinHostPort(first(next, "hostname"), first(next, "port"))
-		t.mu.Lock()
-		t.jumps[jump] = machine
-		t.mu.Unlock()
+		passed = append(passed, jump)
 		values = next
 	}
-	return net.JoinHostPort(first(values, "hostname"), first(values, "port"))
+	return found(net.JoinHostPort(first(values, "hostname"), first(values, "port")))
 }
 
 // jumpSettings are those of a jump host, [USER@]HOST[:PORT] or a URL.
@@ -195,7 +201,7 @@ func (s *settings) options(within time.Duration) []string {
 		"-o", "RemoteCommand=none", "-o", "ControlPersist=no", "-o", "Tunnel=no", "-o", "ForwardAgent=no", "-o", "ForwardX11=no",
 		"-o", "LogLevel=INFO",
 	}
-	if interval := s.seconds("serveraliveinterval"); interval == 0 || interval > aliveInterval {
+	if within := s.seconds("serveraliveinterval") * s.seconds("serveralivecountmax"); within == 0 || within > aliveInterval*aliveCount {
 		options = append(options, "-o", fmt.Sprintf("ServerAliveInterval=%d", aliveInterval), "-o", fmt.Sprintf("ServerAliveCountMax=%d", aliveCount))
 	}
 	if connect := max(1, int(within/time.Second)-1); s.seconds("connecttimeout") == 0 || s.seconds("connecttimeout") > connect {
