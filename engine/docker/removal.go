@@ -62,10 +62,10 @@ func (r *removals) now() map[string]bool {
 	return maps.Clone(r.ids)
 }
 
-// discard kills the container if it runs, and removes it. The outcome of the
-// run stands without it: what could not be removed still has its labels, and is
+// discard kills the container if it runs, and removes it, and reports whether it is gone. The outcome
+// of the run stands without it: what could not be removed still has its labels, and is
 // found by them.
-func (e *Engine) discard(ctx context.Context, id string) {
+func (e *Engine) discard(ctx context.Context, id string) bool {
 	longer, cancel := grace(ctx)
 	defer cancel()
 	tries := e.newTries(e.retryFor)
@@ -75,8 +75,9 @@ func (e *Engine) discard(ctx context.Context, id string) {
 		err = e.removeWithin(longer, id)
 	}
 	if err != nil {
-		e.log.WarnContext(ctx, "a container is left behind", "container", id, "error", err)
+		e.log.WarnContext(ctx, "a container is left behind", "container", id, "error", causeOf(err))
 	}
+	return err == nil
 }
 
 // removeTimeout is how long an engine may take to kill and remove a container.

@@ -190,8 +190,8 @@ func (r *run) clear(ctx context.Context, err error) {
 	case r.ended && passing(r.spec):
 	case r.ended:
 		r.removals.begin(r.id, func() { r.discard(ctx, r.id) })
-	default:
-		r.discard(ctx, r.id)
+	case !r.discard(ctx, r.id): // Docker loses the end of some containers that are killed as they start
+		r.removals.begin(r.id, func() { r.discard(context.WithoutCancel(ctx), r.id) })
 	}
 }
 

@@ -169,7 +169,7 @@ func TestAnActionWhoseEngineWasLostIsNotRunBesideItself(t *testing.T) {
 	s := newSite(t, "  a: {type: ONE-SHOT, config: {value: one}}")
 	t.Setenv("DOCKER_CONFIG", contextOf(t, w.address()))
 	s.hold("a")
-	first := s.start("apply", "m.yaml", "--confirm", "NO")
+	first := s.start("apply", "m.yaml", "--confirm", "NO", "--lost-for", "1s")
 	s.untilBusy("a")
 	w.cut()
 	s.wantEnd(first, 1)
