@@ -7,6 +7,7 @@ import (
 	"io"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -73,7 +74,7 @@ func NewTaskWorker(log deploylog.Log, engine string, variables ...vars.Flag) (Ta
 		return TaskWorker{}, err
 	}
 	w, err := session.OpenWorkers(context.Background(), a, log, session.WorkerFlags{
-		Inventory: "inventory.yaml", Input: session.Flags{Variables: variables}, Engine: engines.Flags{Pull: "missing"},
+		Inventory: "inventory.yaml", Input: session.Flags{Variables: variables}, Engine: engines.Flags{Pull: "missing", LostFor: time.Second},
 	}, io.Discard)
 	if err != nil {
 		return TaskWorker{}, err
