@@ -272,7 +272,7 @@ func (r *run) start(ctx context.Context) error {
 		go func() {
 			defer close(r.fed)
 			defer crash.Cancel(r.fail, "feeding a container")
-			if !shimmed || r.release(ctx, r.spec, in, r.fail) == nil && r.stage.CompareAndSwap(stageWaiting, stageBegun) {
+			if r.mayFeed(ctx, in) {
 				r.unsent = in.feed(r.fail)
 				r.passes("the input is given")
 			}
@@ -294,6 +294,14 @@ func (r *run) isReplayable(ctx context.Context) bool {
 	case <-time.After(r.lookEvery): // the caller withholds the rest
 	}
 	return false
+}
+
+// mayFeed waits until the program may have its input, and reports whether it is to have it.
+func (r *run) mayFeed(ctx context.Context, in *input) bool {
+	if r.mark == "" {
+		return true // it was released before its start
+	}
+	return r.release(ctx, r.spec, in, r.fail) == nil && (!r.shimWaits() || r.stage.CompareAndSwap(stageWaiting, stageBegun))
 }
 
 // inputCut returns the error of a program that had only a part of its input, as far as that is known: the

@@ -542,6 +542,17 @@ func TestAnImageHasSomethingWithTheNameOfTheShim(t *testing.T) {
 	require.NoError(t, <-ended)
 }
 
+// A shim that only looks at what is mounted gives its program the input, which waits for nothing.
+func TestAProgramWithMountsHasItsInput(t *testing.T) {
+	probe := loadProbe(t, open(t))
+	e := openWith(t, Options{Shim: shimBinary(t)})
+	spec := probe.spec("cat")
+	spec.Mounts = must.Get(engine.Finder{}.Pin([]engine.Mount{{Source: must.Get(filepath.EvalSymlinks(t.TempDir()))(t), Target: "/mnt"}}))(t)
+	var out bytes.Buffer
+	exit := must.Get(e.Run(t.Context(), spec, engine.IO{Stdin: strings.NewReader("input"), Stdout: &out}))(t)
+	assert.Equal(t, "0 input", fmt.Sprint(exit.Code, " ", out.String()))
+}
+
 // What fails because of one image, or of something else, leaves the shim to others.
 func TestWhichContainersDoWithoutTheShim(t *testing.T) {
 	const file, target = "/usr/bin/deployster", shimTarget + "X"
