@@ -304,6 +304,7 @@ func (r *run) resume(ctx context.Context, cause error) (code int, err error) {
 	r.detach()
 	r.cut = true
 	if cause != nil {
+		r.broke = true
 		r.log.WarnContext(ctx, "the connection to the engine broke; asking for the container again", "engine", r.endpoint.address, "container", r.id, "for", r.lostFor, "error", causeOf(cause))
 		_ = r.client.Close() // idle connections, which may be broken, too
 	}

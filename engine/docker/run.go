@@ -171,6 +171,7 @@ type run struct {
 
 	started func()        // lets the output through
 	cut     bool          // the attached connection was not the last one
+	broke   bool          // for a known reason, and not because the end of the container was late
 	fed     chan struct{} // closed when no more input is read
 	unsent  error         // why not all of it was sent
 	fedWith bytes.Buffer  // what was read of the input by then, for a shim that needs all of it
@@ -307,7 +308,7 @@ func (r *run) mayFeed(ctx context.Context, in *input) bool {
 // inputCut returns the error of a program that had only a part of its input, as far as that is known: the
 // connection broke while that was sent. A program need not read all that it is given.
 func (r *run) inputCut(code int) error {
-	if !r.cut || r.fed == nil || r.mark != "" || !r.spec.Whole {
+	if !r.broke || r.fed == nil || r.mark != "" || !r.spec.Whole {
 		return nil
 	}
 	select {
