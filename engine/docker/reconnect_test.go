@@ -121,14 +121,14 @@ func (f *faulty) pass(to, from net.Conn, requests bool) {
 	for {
 		n, err := from.Read(p)
 		// Without a shim nobody notices an input that is swallowed in silence, by a way that lets all else pass.
-		if n > 0 && !attached && f.fails() {
-			if !f.stalls {
+		if fails, stalls := f.passes(n > 0 && !attached); fails {
+			if !stalls {
 				f.cut()
 				return
 			}
 			<-f.released
 		}
-		attached = attached || requests && f.stalls && bytes.Contains(p[:n], []byte("/attach?"))
+		attached = attached || requests && f.swallows() && bytes.Contains(p[:n], []byte("/attach?"))
 		if n > 0 {
 			if _, err := to.Write(p[:n]); err != nil {
 				return
@@ -141,11 +141,22 @@ func (f *faulty) pass(to, from net.Conn, requests bool) {
 	}
 }
 
-func (f *faulty) fails() bool {
+// passes counts a piece, and reports whether it is the one at which the way fails, and how.
+func (f *faulty) passes(counts bool) (fails, stalls bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	if !counts {
+		return false, false
+	}
 	f.pieces++
-	return f.pieces == f.at
+	return f.pieces == f.at, f.stalls
+}
+
+// swallows reports whether it would take an input in silence.
+func (f *faulty) swallows() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.stalls
 }
 
 // impatient is an engine that is looked at often.

@@ -5,12 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
 
 	dockerssh "github.com/docker/cli/cli/connhelper/ssh"
+
+	"github.com/deployster-go/deployster/internal/pattern"
 )
 
 // loginsThroughJump bounds the logins that are under way through one shared jump host.
@@ -54,14 +55,14 @@ func (t *tunnel) direct(settings *settings) approach {
 
 // The words that a shell and ssh take as they are.
 var (
-	plainJump = regexp.MustCompile(`^(?:([A-Za-z0-9_][A-Za-z0-9_.-]*)@)?(?:([A-Za-z0-9_][A-Za-z0-9_.-]*)|\[([0-9A-Fa-f:.]+)\])(?::([0-9]{1,5}))?$`)
-	plainPath = regexp.MustCompile(`^[A-Za-z0-9/_.-]+$`)
+	plainJump = pattern.Lazy(`^(?:([A-Za-z0-9_][A-Za-z0-9_.-]*)@)?(?:([A-Za-z0-9_][A-Za-z0-9_.-]*)|\[([0-9A-Fa-f:.]+)\])(?::([0-9]{1,5}))?$`)
+	plainPath = pattern.Lazy(`^[A-Za-z0-9/_.-]+$`)
 )
 
 // parseJump reads a jump host as `ssh -G` prints it. It reports false for several, and for a
 // name that needs quotes.
 func parseJump(text string) (target, bool) {
-	parts := plainJump.FindStringSubmatch(text)
+	parts := plainJump().FindStringSubmatch(text)
 	if parts == nil || text == "none" {
 		return target{}, false
 	}
@@ -120,7 +121,7 @@ func (t *tunnel) carrier(ctx context.Context, bounds bounds) (*session, error) {
 	if err == nil && s.lost() != nil { // the connection broke since the login
 		s, err = t.session(ctx, bounds.within, bounds.patience)
 	}
-	if err != nil || !plainPath.MatchString(s.control) {
+	if err != nil || !plainPath().MatchString(s.control) {
 		return nil, err
 	}
 	return s, nil

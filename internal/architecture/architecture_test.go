@@ -79,7 +79,7 @@ var floors = []struct {
 	{"manifest", []string{"manifest/address", "manifest/declaration", "manifest/usage", "schema", "expression", "graph", "internal/namedfile", "internal/yamlfile", "internal/suggest", "internal/phrase", "internal/crash", "internal/pattern"}},
 	{"manifest/vars", []string{"manifest", "manifest/declaration", "manifest/usage", "schema", "expression", "internal/namedfile", "internal/yamlfile", "internal/phrase"}},
 	{"internal/entrypoint", nil},
-	{"engine/docker", []string{"engine", "internal/registryauth", "internal/entrypoint", "internal/crash", "internal/filelock", "internal/unwatched"}},
+	{"engine/docker", []string{"engine", "internal/registryauth", "internal/entrypoint", "internal/crash", "internal/filelock", "internal/pattern", "internal/unwatched"}},
 	{"engine/oci", []string{"engine", "engine/oci/*", "internal/entrypoint", "internal/crash", "internal/regularfile"}},
 	{"engine/oci/*", []string{"engine", "engine/oci/*", "internal/atomicfile", "internal/registryauth", "internal/entrypoint", "internal/crash"}},
 	{"engine/kubernetes", []string{"engine", "internal/registryauth", "internal/entrypoint", "internal/crash", "internal/regularfile", "internal/pattern"}},
