@@ -175,7 +175,7 @@ func TestBuildsOnTwoDockerEnginesOfWhichOneIsLost(t *testing.T) {
 	m.making("glibc")
 	m.making("manual")
 	m.kill(first)
-	second := m.build("run")
+	second := m.build("run", "--lost-for", "1s")
 	lost := m.workerOf("base-1", 8)
 	engines[lost].Kill()
 	m.until(1, func(e deploylog.Event) bool { return e.Name == record.JobLost && e.Target == record.Job("base-1", 8) })

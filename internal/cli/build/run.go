@@ -70,6 +70,7 @@ with this process, and are begun anew. To stop jobs for good: deployster build c
 	c.Flags().StringVar(&o.signKey, "sign-key", "", "private key that signs how artifacts were made, where they are pushed: a file, Ed25519 or ECDSA P-256 in PEM")
 	arguments.RegisterInventory(c, &o.Inventory)
 	o.Input.RegisterValues(c)
+	o.Engine.RegisterLostFor(c)
 	c.Flags().StringVar(&o.Engine.Pull, "pull", string(engine.PullMissing), "when to pull images: missing, always or never")
 	_ = c.RegisterFlagCompletionFunc("pull", cobra.FixedCompletions([]string{"missing", "always", "never"}, cobra.ShellCompDirectiveNoFileComp))
 	return c

@@ -50,9 +50,14 @@ func (f *Flags) Register(c *cobra.Command) {
 	f.MaxWork, f.MaxWorkAll = invoke.DefaultMaxWork, gc.DefaultMaxWork
 	c.Flags().Var(&f.MaxWork, "max-work", "size of the files that one run may leave in .deployster/work")
 	c.Flags().Var(&f.MaxWorkAll, "max-work-all", "size of those of all runs, above which the oldest are removed")
-	c.Flags().DurationVar(&f.LostFor, "lost-for", docker.DefaultLostFor, "time until the action of an unreachable engine is lost")
+	f.RegisterLostFor(c)
 	_ = c.RegisterFlagCompletionFunc("pull", cobra.FixedCompletions([]string{"missing", "always", "never"}, cobra.ShellCompDirectiveNoFileComp))
 	_ = c.RegisterFlagCompletionFunc("network", cobra.FixedCompletions([]string{"none", "host"}, cobra.ShellCompDirectiveNoFileComp))
+}
+
+// RegisterLostFor adds --lost-for, which Register has, too.
+func (f *Flags) RegisterLostFor(c *cobra.Command) {
+	c.Flags().DurationVar(&f.LostFor, "lost-for", docker.DefaultLostFor, "time until the action of an unreachable engine is lost")
 }
 
 // RegisterCache adds the flag of commands that ask types what they are.
