@@ -169,7 +169,8 @@ func impatient(tb testing.TB, options Options) *Engine {
 // Wherever a connection breaks or goes silent, the program runs once, to its end, and its caller has
 // its exit and all of its output.
 func TestAConnectionThatFailsEndsNoRun(t *testing.T) {
-	probe := loadProbe(t, open(t))
+	local := open(t)
+	probe := loadProbe(t, local)
 	const lines = 3
 	var out, errs strings.Builder
 	for i := range lines {
@@ -186,7 +187,7 @@ func TestAConnectionThatFailsEndsNoRun(t *testing.T) {
 					e := impatient(t, Options{Host: f.address, Shim: shim})
 					dir := t.TempDir()
 					spec := probe.spec("journal", "/mnt/journal", fmt.Sprint(lines))
-					spec.Whole, spec.Kept = true, 1<<20
+					spec.Whole, spec.Kept, spec.Labels = true, 1<<20, map[string]string{"deployster.test": dir}
 					spec.Mounts = []engine.Mount{{Source: dir, Target: "/mnt"}}
 					f.failAt(at, stalls)
 					var stdout, stderr bytes.Buffer
@@ -200,6 +201,10 @@ func TestAConnectionThatFailsEndsNoRun(t *testing.T) {
 					assert.Equal(t, "begin 5000\nend\n", string(journal), "at piece %d", at)
 					f.failAt(0, false)
 					assert.NoError(t, e.Close())
+					// A request for the removal that is never answered leaves a container to those who look for it.
+					for _, left := range must.Get(local.Containers(t.Context(), spec.Labels))(t) {
+						assert.NoError(t, local.Remove(t.Context(), left.ID))
+					}
 				}
 			})
 		}

@@ -58,7 +58,7 @@ var known = []saying{
 	{has: "Connection refused", again: dropped, remedy: "is sshd running there? Check host and port"},
 	{has: "Not allowed at this time", again: dropped, remedy: "the server refuses logins from here for a while: PerSourcePenalties in its sshd_config"},
 	{has: "not permitted to log in", again: dropped, remedy: "remove /etc/nologin there when the machine is ready"},
-	{has: "kex_exchange_identification", again: dropped, remedy: "the server drops logins: raise MaxStartups in its sshd_config"},
+	{has: "kex_exchange_identification", again: dropped, remedy: "it drops logins: raise MaxStartups in its sshd_config, or see in its log what ends them"},
 	{has: "Connection timed out", again: dropped, remedy: "check that the host is up and that no firewall is in between"},
 	{has: "Operation timed out", again: dropped, remedy: "check that the host is up and that no firewall is in between"},
 	{has: "timed out", again: dropped, remedy: "check that the host is up and that no firewall is in between"},
@@ -157,9 +157,9 @@ func (s *session) explainBoth(failed *sshError, refusal string) {
 		return
 	}
 	failed.words += fmt.Sprintf("; sshd there does not connect to %s either", s.tunnel.target.socket())
-	failed.remedy = "install Docker there, or have sshd connect to its socket: `AllowStreamLocalForwarding yes` in its sshd_config, and `sudo usermod -aG docker USER`"
+	failed.remedy = "install Docker there, or have sshd connect to its socket: `AllowTcpForwarding yes` and `AllowStreamLocalForwarding yes` in its sshd_config, and `sudo usermod -aG docker USER`"
 	if isForbidding(refusal) || s.tunnel.isForbidden() {
-		failed.remedy = "set `AllowStreamLocalForwarding yes` in its sshd_config, or have the docker command in the PATH of USER"
+		failed.remedy = "set `AllowTcpForwarding yes` and `AllowStreamLocalForwarding yes` in its sshd_config, or have the docker command in the PATH of USER"
 	}
 }
 

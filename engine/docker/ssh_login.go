@@ -1,6 +1,7 @@
 package docker
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -174,7 +175,7 @@ func (t *tunnel) completed(settings *settings, failed *sshError) *sshError {
 		machine = "[" + machine + "]:" + port
 	}
 	if failed.kind == keyChanged {
-		failed.remedy = fmt.Sprintf("find out why. Only if the change is right, forget the old key with `ssh-keygen -R '%s'`", machine)
+		failed.remedy = fmt.Sprintf("find out why. Only if the change is right, forget the old key with `ssh-keygen -R '%s'%s`, then `deployster host trust`", cmp.Or(first(settings.values, "hostkeyalias"), machine), settings.knownHosts())
 	}
 	if failed.kind == loginRefused && (t.owner.env("SSH_AUTH_SOCK") == "" || first(settings.values, "identityagent") == "none") {
 		if key := settings.lockedKey(); key != "" {

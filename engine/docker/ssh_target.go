@@ -181,6 +181,15 @@ func (s *settings) complete(remedy string) string {
 	return strings.NewReplacer("USER", first(s.values, "user"), "HOST", first(s.values, "host")).Replace(remedy)
 }
 
+// knownHosts is the option of ssh-keygen that names the file with the keys of hosts, "" for the usual one.
+func (s *settings) knownHosts() string {
+	files := strings.Fields(first(s.values, "userknownhostsfile"))
+	if len(files) == 0 || strings.HasSuffix(files[0], "/.ssh/known_hosts") || files[0] == "/dev/null" {
+		return ""
+	}
+	return " -f " + files[0]
+}
+
 // seconds is a setting that is a time; 0 is none.
 func (s *settings) seconds(key string) int {
 	n, _ := strconv.Atoi(first(s.values, key)) // "none" is 0

@@ -106,7 +106,7 @@ func (f *checkedHost) tell(about docker.About) {
 		change("a request takes %s: run Deployster nearer to it, such as a server beside it (deployster serve)", phrase.Took(about.RoundTrip))
 	}
 	if strings.HasSuffix(f.Route, "docker command") {
-		change("its sshd forwards no socket, so each connection starts a docker command there: set `AllowStreamLocalForwarding yes` in its sshd_config")
+		change("its sshd forwards no socket, so each connection starts a docker command there: set `AllowTcpForwarding yes` and `AllowStreamLocalForwarding yes` in its sshd_config")
 	}
 	for _, address := range about.Unencrypted {
 		change("everyone who reaches %s owns it: remove that address from its dockerd, and use an ssh:// endpoint", address)
