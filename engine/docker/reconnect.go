@@ -23,9 +23,9 @@ import (
 	"github.com/deployster-go/deployster/internal/unwatched"
 )
 
-// Connections break while containers run on: a firewall drops one that is silent, sshd is
-// started anew, a laptop sleeps. These are the times after which that is noticed, and for which
-// the engine is asked again.
+// Connections break while containers run on: a firewall drops a silent one, sshd restarts, a
+// laptop sleeps. These are the times until a run notices that, and for which it asks the engine
+// again.
 const (
 	// DefaultLostFor is how long an engine may be silent until what it does is lost.
 	DefaultLostFor = 10 * time.Minute
@@ -76,8 +76,8 @@ func broken(err error) bool {
 // askTimeout is how long a request may take that is repeated.
 func (e *Engine) askTimeout() time.Duration { return e.lookEvery / 2 }
 
-// unanswered reports whether a request that any engine answers was not answered, or not by the engine: one
-// that is overloaded or being started anew, and a proxy before it, say that they cannot.
+// unanswered reports whether a request has no answer of a working engine. An engine that is overloaded
+// or restarts, and a proxy in front of it, answer with an internal error.
 func unanswered(err error) bool {
 	return broken(err) || errdefs.IsInternal(err) || errdefs.IsUnknown(err)
 }
@@ -100,7 +100,7 @@ func (t *tries) again(ctx context.Context) bool {
 		over := make(chan struct{})
 		t.over, t.cancel = over, unwatched.AfterFunc(t.bound, func() { close(over) })
 	}
-	pause := time.NewTimer(t.pause - rand.N(t.pause/4)) //nolint:gosec // nobody gains from knowing it
+	pause := time.NewTimer(t.pause - rand.N(t.pause/4)) //nolint:gosec // the pause is no secret
 	defer pause.Stop()
 	t.pause = min(2*t.pause, longestPause)
 	select {
@@ -281,7 +281,7 @@ func (r *run) settle() time.Duration {
 	return r.lookEvery / 10
 }
 
-// errSilent is of a connection by which nothing comes any more.
+// errSilent is the error of a connection through which nothing comes.
 var errSilent = errors.New("nothing came through the connection")
 
 // isSilent reports whether no output comes because of the connection: the container has ended, or cannot be
@@ -298,8 +298,8 @@ func (r *run) isSilent(ctx context.Context) bool {
 	return over && r.output.isQuiet(r.lookEvery) && ctx.Err() == nil
 }
 
-// resume is follow once the first connection has ended without the container, or nobody knows whether with it:
-// the container is asked for again, and the rest of its output read from what the engine keeps of it.
+// resume continues follow after the first connection has ended, unless the container is known to have ended
+// with it. It asks for the container again, and reads the rest of its output from what the engine keeps.
 func (r *run) resume(ctx context.Context, cause error) (code int, err error) {
 	r.detach()
 	r.cut = true
@@ -493,7 +493,8 @@ func newReceived(stdout, stderr io.Writer) *received {
 // touch notes that something was received.
 func (r *received) touch() { r.last.Store(time.Now().UnixNano()) }
 
-// isQuiet reports whether nothing was received for some time, in which nobody was slow to take it.
+// isQuiet reports whether nothing was received for some time. Output that waits for its reader does not count
+// as quiet.
 func (r *received) isQuiet(d time.Duration) bool {
 	return !r.writing.Load() && time.Now().UnixNano()-r.last.Load() >= int64(d)
 }

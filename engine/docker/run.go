@@ -184,7 +184,7 @@ const (
 	stageDropped // it will never begin
 )
 
-// clear removes the container, unless it may be at work and somebody has to ask for it later.
+// clear removes the container, unless it may be at work: a later run asks for it then.
 func (r *run) clear(ctx context.Context, err error) {
 	switch {
 	case errors.Is(err, engine.ErrLost): // it is asked for later
@@ -316,7 +316,7 @@ func (r *run) inputCut(code int) error {
 		if r.unsent == nil {
 			return nil
 		}
-	default: // it waits for the rest, which nobody reads
+	default: // the caller withholds the rest
 	}
 	return fmt.Errorf("the connection broke while the input was sent, so the program may have had only a part of it; it %s", engine.Exit{Code: code})
 }
