@@ -253,7 +253,9 @@ func TestMessagesAreFoundInWhatIsLeftOfALog(t *testing.T) {
 		require.NoError(t, heardAll(r, output[at:], 7))
 		assert.True(t, slices.IsSorted(numbers), "from %d on: %v", at, numbers)
 		whole := strings.Count(output[at:], "\x10.\n")
-		if begins := at == 0 || output[at-1] == '\n' && output[at] == '\x10'; !begins && whole > 0 {
+		// The content of a message may end with a line feed, and then its end begins a line.
+		begins := at == 0 || output[at-1] == '\n' && output[at] == '\x10' && output[at+1] != '.'
+		if !begins && whole > 0 {
 			whole-- // the rest of one
 		}
 		if len(numbers) < whole {
