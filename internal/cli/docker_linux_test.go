@@ -96,6 +96,7 @@ type wire struct {
 	path     string
 	listener net.Listener
 	hung     bool
+	waits    func() // is called when a container is waited for; nil is not
 
 	mu    sync.RWMutex // held to read while something passes
 	ends  []net.Conn
@@ -111,6 +112,9 @@ type throughWire struct {
 func (t throughWire) Write(p []byte) (int, error) {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
+	if t.waits != nil && bytes.Contains(p, []byte("/wait?")) {
+		t.waits()
+	}
 	return t.to.Write(p)
 }
 

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -180,11 +181,18 @@ func TestAnActionWhoseEngineWasLostIsNotRunBesideItself(t *testing.T) {
 	for _, args := range [][]string{{"--pull", "never"}, {"--pull", "never", "--engine", "oci"}} {
 		s.wantHeld(dead, []string{"docker at " + w.address()}, append([]string{"apply"}, args...)...)
 	}
+	waits := make(chan struct{})
+	w.waits = sync.OnceFunc(func() { close(waits) })
 	w.join()
-	second := s.start("apply", "m.yaml", "--confirm", "NO", "--pull", "never", "--engine", "oci")
-	second.out.until(t, "left running on docker at "+w.address())
+	second := s.start("apply", "m.yaml", "--confirm", "NO", "--pull", "never", "--engine", "oci", "--lost-for", "1s")
+	<-waits
+	w.cut()
+	s.wantEnd(second, 1, "did not answer for 1s")
+	w.join()
+	third := s.start("apply", "m.yaml", "--confirm", "NO", "--pull", "never", "--engine", "oci")
+	third.out.until(t, "left running on docker at "+w.address())
 	s.release("a")
-	s.wantEnd(second, 0)
+	s.wantEnd(third, 0)
 	s.wantTruth()
 }
 

@@ -88,7 +88,7 @@ func connection(ctx context.Context, a *app.App, news io.Writer, e engine.Engine
 	if err != nil {
 		return nil, errors.Join(err, e.Close())
 	}
-	on := &work.Connection{Engine: e, Info: info, Images: images, Recovery: &finder{app: a, news: news, engine: e, info: info, reached: by}}
+	on := &work.Connection{Engine: e, Info: info, Images: images, Recovery: &finder{app: a, news: news, engine: e, info: info, reached: by, lostFor: f.LostFor}}
 	if lock != nil {
 		on.Images = locked.NewImages(lock, images, f.Locked, func(text string) { fmt.Fprintf(news, "note: %s\n", text) })
 	}
@@ -120,7 +120,7 @@ func chooseEngine(ctx context.Context, a *app.App, news io.Writer, k inventory.K
 // which something may still be at work, can be asked for only with that. It does not
 // go over from Docker to oci while the engine of such a run cannot be asked.
 func auto(ctx context.Context, a *app.App, news io.Writer, flags Flags) (engine.Engine, error) {
-	f, unfinished := &finder{app: a, news: news}, flags.Unfinished
+	f, unfinished := &finder{app: a, news: news, lostFor: flags.LostFor}, flags.Unfinished
 	if unfinished != nil && unfinished.Used.Kind == OCI {
 		if left, _, err := f.Open(ctx, unfinished.Used); err == nil && left != nil {
 			if e, err := OpenOCI(ctx, a, news); err == nil {

@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/deployster-go/deployster/control/runs"
 	"github.com/deployster-go/deployster/control/work"
@@ -32,6 +33,7 @@ type finder struct {
 	engine  engine.Engine // of this run; nil before it is chosen
 	info    engine.Info
 	reached reach
+	lostFor time.Duration // see docker.Options
 }
 
 // Used implements runs.Engines.
@@ -151,6 +153,7 @@ func (f *finder) openDocker(ctx context.Context, used runs.EngineUsed) (runs.Con
 	}
 	var away error
 	for _, way := range ways {
+		way.LostFor = f.lostFor
 		e, err := try(ctx, way, used)
 		if err == nil {
 			return e, func() { _ = e.Close() }, nil
