@@ -61,7 +61,7 @@ var floors = []struct {
 	{"internal/ringtest", nil}, // of tests
 	{"internal/yamlformat", []string{"internal/pattern"}},
 	{"internal/usercache", []string{"protocol", "internal/atomicfile"}},
-	{"internal/hostkeys", []string{"internal/atomicfile"}},
+	{"internal/hostkeys", []string{"internal/filelock"}},
 	{"internal/sshdtest", nil}, // of tests
 	{"internal/objects", []string{"internal/atomicfile"}},
 	{"internal/protected", []string{"internal/atomicfile", "internal/regularfile"}},

@@ -13,6 +13,7 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/deployster-go/deployster/internal/hostkeys"
 	"github.com/deployster-go/deployster/internal/must"
@@ -28,7 +29,7 @@ func read(t *testing.T, address string) (hostkeys.Server, error) {
 }
 
 func add(t *testing.T, servers ...hostkeys.Server) {
-	require.NoError(t, hostkeys.Add(servers, rand.Reader))
+	require.NoError(t, hostkeys.Add(t.Context(), servers, rand.Reader))
 }
 
 // logsIn reports whether ssh logs in to a server without a question, with what is known.
@@ -158,8 +159,36 @@ func TestARevokedKeyAndAnAuthority(t *testing.T) {
 	require.NoError(t, os.WriteFile(c.KnownHosts, fmt.Appendf(nil, "@revoked * %s", key), 0o600))
 	_, err := read(t, "ssh://127.0.0.1:"+s.Port)
 	assert.ErrorContains(t, err, c.KnownHosts+":1 revokes")
-	require.NoError(t, os.WriteFile(c.KnownHosts, fmt.Appendf(nil, "@cert-authority * %s", key), 0o600))
-	assert.Equal(t, hostkeys.Known, must.Get(read(t, "ssh://127.0.0.1:"+s.Port))(t).Status)
+	// An authority vouches for certificates. ssh does not trust a plain key for it.
+	authority := filepath.Join(s.Dir, "authority")
+	sshdtest.NewKey(t, authority, "ed25519")
+	public := string(must.Get(os.ReadFile(authority + ".pub"))(t))
+	require.NoError(t, os.WriteFile(c.KnownHosts, fmt.Appendf(nil, "@cert-authority * %s@cert-authority * %s", key, public), 0o600))
+	assert.Equal(t, hostkeys.New, must.Get(read(t, "ssh://127.0.0.1:"+s.Port))(t).Status)
+	s.Certify(t, authority, "127.0.0.1")
+	found := must.Get(read(t, "ssh://127.0.0.1:"+s.Port))(t)
+	assert.Equal(t, hostkeys.Known, found.Status)
+	logsIn(t, "-p", s.Port, "127.0.0.1", "true")
+	s.Certify(t, authority, "elsewhere")
+	assert.Equal(t, hostkeys.New, must.Get(read(t, "ssh://127.0.0.1:"+s.Port))(t).Status)
+}
+
+// Others add keys at the same instant. No line is lost, and none is there twice.
+func TestKeysAreAddedAtOneInstant(t *testing.T) {
+	c := sshdtest.NewClient(t)
+	found := must.Get(read(t, "ssh://127.0.0.1:"+sshdtest.Start(t, c).Port))(t)
+	const names, times = 10, 2
+	var group errgroup.Group
+	for i := range names * times {
+		one := found
+		one.Key.Name = fmt.Sprint("web", i%names)
+		group.Go(func() error { return hostkeys.Add(t.Context(), []hostkeys.Server{one}, rand.Reader) })
+	}
+	require.NoError(t, group.Wait())
+	text := string(must.Get(os.ReadFile(c.KnownHosts))(t))
+	for i := range names {
+		assert.Equal(t, 1, strings.Count(text, fmt.Sprint("web", i, " ")), "%s", text)
+	}
 }
 
 func TestWhatSshCannotDoIsSaidInItsWords(t *testing.T) {
@@ -188,7 +217,7 @@ func TestAFileOfKnownHostsThatCannotBeWrittenStays(t *testing.T) {
 	s := sshdtest.Start(t, c)
 	found := must.Get(read(t, "ssh://127.0.0.1:"+s.Port))(t)
 	require.NoError(t, os.Mkdir(c.KnownHosts, 0o700))
-	assert.ErrorContains(t, hostkeys.Add([]hostkeys.Server{found}, rand.Reader), "add host keys to "+c.KnownHosts)
-	assert.Error(t, hostkeys.Add([]hostkeys.Server{found}, bytes.NewReader(nil)))
+	assert.ErrorContains(t, hostkeys.Add(t.Context(), []hostkeys.Server{found}, rand.Reader), "add host keys to "+c.KnownHosts)
+	assert.Error(t, hostkeys.Add(t.Context(), []hostkeys.Server{found}, bytes.NewReader(nil)))
 	assert.Len(t, must.Get(filepath.Glob(filepath.Join(c.Dir, ".deployster-new-*")))(t), 0)
 }

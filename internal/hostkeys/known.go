@@ -14,9 +14,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"syscall"
 
-	"github.com/deployster-go/deployster/internal/atomicfile"
+	"github.com/deployster-go/deployster/internal/filelock"
 )
 
 // Entry is a line of a file of known hosts.
@@ -95,10 +94,7 @@ func (s *Server) compare(known []Entry) error {
 	for _, e := range known {
 		switch same := isSame(e); {
 		case e.marker == "REVOKED":
-		case e.marker == "CA":
-			if s.Status == New {
-				s.Status, s.Before = Known, e // ssh compares the certificate itself
-			}
+		case e.marker == "CA": // which vouches for certificates, and not for keys
 		case same:
 			s.Status, s.Before = Known, e
 			return nil
@@ -109,27 +105,41 @@ func (s *Server) compare(known []Entry) error {
 	return nil
 }
 
-// Add adds the keys of servers to the file of each. A file has all of its lines or none of them, and
-// belongs to its owner only if it is made here.
-func Add(servers []Server, random io.Reader) error {
-	lines := map[string]string{}
+// authority returns the entry of an authority for certificates, if there is one.
+func authority(known []Entry) (Entry, bool) {
+	i := slices.IndexFunc(known, func(e Entry) bool { return e.marker == "CA" })
+	if i < 0 {
+		return Entry{}, false
+	}
+	return known[i], true
+}
+
+// Add adds the keys of servers to the file of each, unless they are there. A file has all of its new
+// lines or none of them, and is for its owner alone if it is made here.
+func Add(ctx context.Context, servers []Server, random io.Reader) error {
+	files := map[string][]Server{}
 	for _, s := range servers {
-		name := s.Key.Name
-		if s.hash {
-			var err error
-			if name, err = hashed(name, random); err != nil {
-				return err
-			}
-		}
-		lines[s.File] += name + " " + s.Key.Type + " " + s.Key.encoded + "\n"
+		files[s.File] = append(files[s.File], s)
 	}
 	var errs []error
-	for file, text := range lines {
-		if err := appendTo(file, text); err != nil {
+	for file, servers := range files {
+		if err := addTo(ctx, file, servers, random); err != nil {
 			errs = append(errs, fmt.Errorf("add host keys to %s: %w", file, err))
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// line returns the line of known hosts for the key of a server.
+func (s Server) line(random io.Reader) (string, error) {
+	name := s.Key.Name
+	if s.hash {
+		var err error
+		if name, err = hashed(name, random); err != nil {
+			return "", err
+		}
+	}
+	return name + " " + s.Key.Type + " " + s.Key.encoded + "\n", nil
 }
 
 // hashed returns a name as ssh hides it: |1|SALT|HASH.
@@ -144,42 +154,65 @@ func hashed(name string, random io.Reader) (string, error) {
 	return "|1|" + encode(salt) + "|" + encode(sum.Sum(nil)), nil
 }
 
-// appendTo replaces a file by one that has a text more at its end.
-func appendTo(file, text string) error {
+// addTo adds the keys of servers to a file, with the lock of it. Like ssh, which takes no lock, it writes
+// only at the end.
+func addTo(ctx context.Context, file string, servers []Server, random io.Reader) (err error) {
 	if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
 		return err
 	}
-	if to, err := filepath.EvalSymlinks(file); err == nil { // the link stays
-		file = to
-	}
-	before, err := os.ReadFile(file)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
-	info, err := os.Stat(file)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
-	if n := len(before); n > 0 && before[n-1] != '\n' {
-		before = append(before, '\n')
-	}
-	f, err := atomicfile.Create(file)
+	f, err := os.OpenFile(file, os.O_CREATE|os.O_RDWR|os.O_APPEND, 0o600)
 	if err != nil {
 		return err
 	}
-	defer f.Discard()
-	if _, err := f.Write(slices.Concat(before, []byte(text))); err != nil {
+	defer func() { err = errors.Join(err, f.Close()) }()
+	path, err := filepath.EvalSymlinks(file) // the lock is that of what a link leads to
+	if err != nil {
 		return err
 	}
-	if info != nil {
-		if err := f.Chmod(info.Mode().Perm()); err != nil {
+	lock, err := filelock.Acquire(ctx, path, filelock.Exclusive)
+	if err != nil {
+		return err
+	}
+	defer lock.Release()
+	var text strings.Builder
+	for _, s := range servers {
+		known, err := lookUp(ctx, s.Key.Name, []string{file})
+		if err != nil {
 			return err
 		}
-		if was, ok := info.Sys().(*syscall.Stat_t); ok && int(was.Uid) != os.Geteuid() {
-			if err := f.Chown(int(was.Uid), int(was.Gid)); err != nil {
-				return err
-			}
+		if slices.ContainsFunc(known, func(e Entry) bool { return e.marker == "" && e.encoded == s.Key.encoded }) {
+			continue // added since it was read
+		}
+		line, err := s.line(random)
+		if err != nil {
+			return err
+		}
+		text.WriteString(line)
+	}
+	return appendTo(f, text.String())
+}
+
+// appendTo adds lines to the end of a file, which may lack the end of its last line.
+func appendTo(f *os.File, text string) error {
+	info, err := f.Stat()
+	if err != nil || text == "" {
+		return err
+	}
+	size := info.Size()
+	if size > 0 {
+		last := make([]byte, 1)
+		if _, err := f.ReadAt(last, size-1); err != nil {
+			return err
+		}
+		if last[0] != '\n' {
+			text = "\n" + text
 		}
 	}
-	return f.Commit()
+	if n, err := f.WriteString(text); err != nil {
+		if info, e := f.Stat(); e == nil && n > 0 && info.Size() == size+int64(n) { // no other has written meanwhile
+			err = errors.Join(err, f.Truncate(size))
+		}
+		return err
+	}
+	return f.Sync()
 }

@@ -182,7 +182,13 @@ func (r *Reader) ask(ctx context.Context, d Destination, c configuration, jumps 
 			s.Key, s.at = key, at
 		}
 	}
-	return s, s.compare(known)
+	if err := s.compare(known); err != nil || s.Status != New {
+		return s, err
+	}
+	if e, is := authority(known); is && r.isCertified(ctx, d, way, slices.Concat(c.files, c.global)) {
+		s.Status, s.Before = Known, e
+	}
+	return s, nil
 }
 
 // turn waits until less than four logins are on their way to a server, which drops more of them.
@@ -209,17 +215,13 @@ func (r *Reader) scan(ctx context.Context, d Destination, way []Server, algorith
 		return Key{}, "", err
 	}
 	file := filepath.Join(dir, "known_hosts")
-	args := append(options("accept-new", file), "-o", "GlobalKnownHostsFile=/dev/null", "-o", "PreferredAuthentications=none", "-o", "ClearAllForwardings=yes")
-	if len(way) > 0 {
-		args = append(args, "-o", "ProxyJump=none", "-o", "ProxyCommand="+proxyCommand(way))
-	}
+	args := options("accept-new", file)
 	if algorithms != "" {
 		args = append(args, "-o", "HostKeyAlgorithms="+algorithms)
 	}
-	args = append(append(args, "-T"), d.arguments()...)
 	const longest = 2 * time.Second
 	for pause := 250 * time.Millisecond; ; pause = min(2*pause, longest) {
-		_, err = run(ctx, "ssh", append(slices.Clone(args), "true")...)
+		err = knock(ctx, d, way, args)
 		if text, e := os.ReadFile(file); e == nil && len(text) > 0 { // that the login failed is as it should be
 			key, err := parseKey(string(text))
 			return key, file, err
@@ -236,6 +238,24 @@ func (r *Reader) scan(ctx context.Context, d Destination, way []Server, algorith
 			return Key{}, "", fmt.Errorf("%w: %w", context.Cause(ctx), err)
 		}
 	}
+}
+
+// isCertified reports whether ssh trusts a server for a certificate of an authority in files.
+func (r *Reader) isCertified(ctx context.Context, d Destination, way []Server, files []string) bool {
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	err := knock(ctx, d, way, options("yes", slices.Clone(files)...))
+	return err == nil || strings.Contains(err.Error(), "Permission denied") // which comes after the check of the key
+}
+
+// knock connects to a server with options of ssh, and offers no way to log in.
+func knock(ctx context.Context, d Destination, way []Server, options []string) error {
+	args := append(slices.Clone(options), "-o", "GlobalKnownHostsFile=/dev/null", "-o", "PreferredAuthentications=none", "-o", "ClearAllForwardings=yes")
+	if len(way) > 0 {
+		args = append(args, "-o", "ProxyJump=none", "-o", "ProxyCommand="+proxyCommand(way))
+	}
+	_, err := run(ctx, "ssh", append(append(append(args, "-T"), d.arguments()...), "true")...)
+	return err
 }
 
 // dropped reports whether a server has more logins than it takes at once.

@@ -129,6 +129,14 @@ func (s *Server) Keys(t *testing.T, kinds ...string) {
 	require.NoError(t, os.WriteFile(filepath.Join(s.Dir, "keys"), []byte(lines.String()), 0o600))
 }
 
+// Certify gives the server a certificate of an authority for its ed25519 key, with one name.
+func (s *Server) Certify(t *testing.T, authority, name string) {
+	key := filepath.Join(s.Dir, "host_ed25519")
+	out, err := exec.Command("ssh-keygen", "-q", "-s", authority, "-h", "-I", name, "-n", name, key+".pub").CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	require.NoError(t, os.WriteFile(filepath.Join(s.Dir, "keys"), fmt.Appendf(nil, "HostKey %[1]s\nHostCertificate %[1]s-cert.pub\n", key), 0o600))
+}
+
 // Fingerprint returns that of the server's key of a kind.
 func (s *Server) Fingerprint(t *testing.T, kind string) string {
 	out, err := exec.Command("ssh-keygen", "-lf", filepath.Join(s.Dir, "host_"+kind+".pub")).Output()

@@ -1,6 +1,7 @@
 package host
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -48,7 +49,7 @@ Compare a fingerprint with the one that the host itself prints:
 
 Without a terminal, name the fingerprints that you expect, or give --yes. A host
 with another key than the known one is refused.`,
-		Example: "  deployster host trust\n  deployster host trust web1 web2 --yes\n  deployster host trust web1 --fingerprint SHA256:Ek5bqRH2DaBmFUZWaXXlK8SCDQSBO2sFk0gwMGmYh3k",
+		Example: "  deployster host trust\n  deployster host trust web1 --fingerprint SHA256:Ek5bqRH2DaBmFUZWaXXlK8SCDQSBO2sFk0gwMGmYh3k\n  deployster host trust web1 web2 --yes",
 		RunE: func(c *cobra.Command, names []string) error {
 			if err := t.named(names); err != nil {
 				return err
@@ -67,6 +68,7 @@ type trusted struct {
 	Hosts       []string `json:"hosts"`             // of the inventory; none of a jump host
 	JumpOf      []string `json:"jump_of,omitempty"` // hosts that a jump host leads to
 	Address     string   `json:"address"`           // as ssh is told of it
+	Aliases     []string `json:"aliases,omitempty"` // other names and ports of it that ssh is told
 	Status      string   `json:"status"`            // new, known, changed or failed
 	Type        string   `json:"type,omitempty"`    // of its key, such as ED25519
 	Fingerprint string   `json:"fingerprint,omitempty"`
@@ -77,6 +79,7 @@ type trusted struct {
 	Error       string   `json:"error,omitempty"`
 
 	server hostkeys.Server
+	first  hostkeys.Destination // that is the Address
 }
 
 const failed = "failed"
@@ -85,7 +88,7 @@ func (t *trust) run(ctx context.Context, a *app.App) error {
 	if err := t.checkFlags(); err != nil {
 		return err
 	}
-	list, err := t.sshHosts(a)
+	list, unknown, err := t.sshHosts(a)
 	if err != nil {
 		return err
 	}
@@ -99,6 +102,7 @@ func (t *trust) run(ctx context.Context, a *app.App) error {
 	case err != nil:
 		return err
 	}
+	found = append(found, unknown...)
 	refuseTwins(found)
 	if !a.JSON() {
 		if err := a.Printf("%s", a.Wrapped(keyLines(found))); err != nil {
@@ -150,33 +154,37 @@ type sshHost struct {
 	at   hostkeys.Destination
 }
 
-// sshHosts returns the chosen hosts that are reached by ssh. A host that was named must be one.
-func (t *trust) sshHosts(a *app.App) (all []sshHost, err error) {
+// sshHosts returns the chosen hosts that are reached by ssh, and those whose address is not known. A host
+// that was named must be one. It fails if there is none whose key can be read.
+func (t *trust) sshHosts(a *app.App) (all []sshHost, unknown []*trusted, err error) {
 	list, err := t.hosts()
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
+	var first error // of an unknown one
 	for _, h := range list {
+		var at hostkeys.Destination
 		address, err := engines.Address(a, h)
-		if err != nil {
-			return nil, exit.Invalid(fmt.Errorf("host %s: %w", h.Name, err))
-		}
-		if !strings.HasPrefix(address, "ssh://") {
+		if err == nil && !strings.HasPrefix(address, "ssh://") {
 			if len(t.names) > 0 {
-				return nil, exit.Usage("host %s is not reached by ssh, but at %s: only ssh:// endpoints have host keys", h.Name, where(h, address))
+				return nil, nil, exit.Usage("host %s is not reached by ssh, but at %s: only ssh:// endpoints have host keys", h.Name, where(h, address))
 			}
 			continue
 		}
-		at, err := hostkeys.Parse(address)
+		if err == nil {
+			at, err = hostkeys.Parse(address)
+		}
 		if err != nil {
-			return nil, exit.Invalid(fmt.Errorf("host %s: %w", h.Name, err))
+			first = cmp.Or(first, exit.Invalid(fmt.Errorf("host %s: %w", h.Name, err)))
+			unknown = append(unknown, &trusted{Hosts: []string{h.Name}, Address: cmp.Or(address, h.Where()), Status: failed, Error: err.Error()})
+			continue
 		}
 		all = append(all, sshHost{h.Name, at})
 	}
 	if len(all) == 0 {
-		return nil, exit.Usage("no host of %s that was chosen has an ssh:// endpoint: only those have host keys", t.inventory)
+		return nil, nil, cmp.Or(first, exit.Usage("no host of %s that was chosen has an ssh:// endpoint: only those have host keys", t.inventory))
 	}
-	return all, nil
+	return all, unknown, nil
 }
 
 func where(h inventory.Host, address string) string {
@@ -215,7 +223,6 @@ func read(ctx context.Context, a *app.App, list []sshHost) ([]*trusted, error) {
 			defer waiting.answered(i)
 			defer crash.Catch(&err, "reading the key of the host "+h.name)
 			results[i] = describe(reader.Read(ctx, h.at))
-			results[i].Address = h.at.String()
 			return nil
 		})
 	}
@@ -230,9 +237,11 @@ func read(ctx context.Context, a *app.App, list []sshHost) ([]*trusted, error) {
 				continue // as the result says
 			}
 			one := merge(&found, describe(before, nil))
-			one.Address, one.JumpOf = jump.String(), append(one.JumpOf, h.name)
+			one.named(jump)
+			one.JumpOf = append(one.JumpOf, h.name)
 		}
 		one := merge(&found, results[i])
+		one.named(h.at)
 		one.Hosts = append(one.Hosts, h.name)
 	}
 	return found, ctx.Err()
@@ -241,7 +250,8 @@ func read(ctx context.Context, a *app.App, list []sshHost) ([]*trusted, error) {
 // merge returns the result for the server of another one, which it adds if there is none.
 func merge(found *[]*trusted, one trusted) *trusted {
 	for _, f := range *found {
-		if f.Status != failed && one.Status != failed && f.server.Place() == one.server.Place() {
+		alike := f.File == one.File && f.server.Key == one.server.Key // to ssh it is one server
+		if f.Status != failed && one.Status != failed && (alike || f.server.Place() == one.server.Place()) {
 			return f
 		}
 	}
@@ -278,10 +288,26 @@ func refuseTwins(found []*trusted) {
 	}
 }
 
+// named records that ssh is told of the server by this name. Names that differ in the user are one.
+func (t *trusted) named(at hostkeys.Destination) {
+	without := hostkeys.Destination{Host: at.Host, Port: at.Port}
+	switch {
+	case t.Address == "":
+		t.Address, t.first = at.String(), without
+	case without != t.first && !slices.Contains(t.Aliases, without.String()):
+		t.Aliases = append(t.Aliases, without.String())
+	}
+}
+
+// names are the names by which ssh is told of the server.
+func (t *trusted) names() string {
+	return phrase.First(append([]string{t.Address}, t.Aliases...), 3)
+}
+
 // title names the hosts of a server.
 func (t *trusted) title() string {
 	if len(t.Hosts) == 0 {
-		return fmt.Sprintf("%s, jump host of %s", t.Address, phrase.First(t.JumpOf, 3))
+		return fmt.Sprintf("%s, jump host of %s", t.names(), phrase.First(t.JumpOf, 3))
 	}
 	return phrase.First(t.Hosts, 3)
 }
@@ -296,7 +322,7 @@ func keyLines(found []*trusted) string {
 		case f.Status == string(hostkeys.Known):
 			fmt.Fprintf(&lines, "✔ %s: known\n", f.title())
 		default:
-			fmt.Fprintf(&lines, "● %s: new, %s %s\n", f.title(), f.Address, f.Type)
+			fmt.Fprintf(&lines, "● %s: new, %s %s\n", f.title(), f.names(), f.Type)
 		}
 		if f.Error == "" {
 			fmt.Fprintf(&lines, "  %s\n", f.Fingerprint)
@@ -323,16 +349,19 @@ func (t *trust) add(ctx context.Context, a *app.App, found []*trusted) (int, err
 	}
 	slices.Sort(files)
 	to, keys := strings.Join(slices.Compact(files), ", "), phrase.Count(len(fresh), "key")
-	would := fmt.Sprintf("%s would be added to %s (or name what you expect with --fingerprint SHA256:…)", keys, to)
 	kind := strings.ToLower(fresh[0].Type)
-	err := prompt.Agree(ctx, a, t.yes || len(t.fingerprints) > 0, would, "To compare: ssh-keygen -lf /etc/ssh/ssh_host_%s_key.pub, on the host.\nAdd %s to %s?", kind, keys, to)
+	var err error
+	if !t.yes && len(t.fingerprints) == 0 {
+		const remedy = "name the keys that you expect with --fingerprint SHA256:…, or say --yes for any key"
+		err = prompt.Ask(ctx, a, fmt.Sprintf("%s would be added to %s", keys, to), remedy, "To compare: ssh-keygen -lf /etc/ssh/ssh_host_%s_key.pub, on the host.\nAdd %s to %s?", kind, keys, to)
+	}
 	switch {
 	case ctx.Err() != nil:
 		return 0, fmt.Errorf("%w: nothing was added", runner.ErrInterrupted)
 	case err != nil:
 		return 0, err
 	}
-	if err := hostkeys.Add(servers, rand.Reader); err != nil {
+	if err := hostkeys.Add(ctx, servers, rand.Reader); err != nil {
 		return 0, err
 	}
 	for _, f := range fresh {

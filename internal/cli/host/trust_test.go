@@ -17,13 +17,15 @@ import (
 func TestHostTrustAddsWhatIsAgreedTo(t *testing.T) {
 	client := sshdtest.NewClient(t)
 	jump, web, db := sshdtest.Start(t, client), sshdtest.Start(t, client), sshdtest.Start(t, client)
-	client.Configure(t, "Host bastion", "  HostName 127.0.0.1", "  Port "+jump.Port, "Host db1", "  HostName localhost", "  Port "+db.Port, "  ProxyJump bastion")
+	client.Configure(t, "Host bastion gate", "  HostName 127.0.0.1", "  Port "+jump.Port, "Host db1", "  HostName localhost", "  Port "+db.Port, "  ProxyJump bastion", "Host lab", "  HostName 127.0.0.1", "  Port "+web.Port, "Host db2", "  HostName localhost", "  Port "+db.Port, "  ProxyJump gate")
 	c := newCommand(t, fmt.Sprintf(`hosts:
 - {name: web1, endpoint: "ssh://deploy@127.0.0.1:%[1]s"}
 - {name: web1-rootless, endpoint: "ssh://other@127.0.0.1:%[1]s/run/user/1000/docker.sock"}
 - {name: db1, endpoint: "ssh://db1"}
+- {name: db2, endpoint: "ssh://db2"}
 - {name: far, context: far}
 - {name: here, engine: oci}
+- {name: lab, context: lab}
 - {name: socket, endpoint: "unix:///var/run/docker.sock"}
 `, web.Port))
 	c.dockerContext("far", "ssh://deploy@127.0.0.1:"+web.Port)
@@ -32,9 +34,10 @@ func TestHostTrustAddsWhatIsAgreedTo(t *testing.T) {
 	assert.Equal(t, 3, code)
 	for _, want := range []string{
 		"● web1, web1-rootless, far: new, deploy@127.0.0.1:" + web.Port + " ED25519\n  " + web.Fingerprint(t, "ed25519") + "\n",
-		"● bastion, jump host of db1: new, bastion ED25519\n  " + jump.Fingerprint(t, "ed25519") + "\n",
-		"● db1: new, db1 ED25519\n  " + db.Fingerprint(t, "ed25519") + "\n",
-		"error: 3 keys would be added to " + client.KnownHosts + " (or name what you expect with --fingerprint SHA256:…), and nobody can be asked: say --yes\n",
+		"● bastion, gate, jump host of db1, db2: new, bastion, gate ED25519\n  " + jump.Fingerprint(t, "ed25519") + "\n",
+		"● db1, db2: new, db1, db2 ED25519\n  " + db.Fingerprint(t, "ed25519") + "\n",
+		"✘ lab: there is no docker context lab in ",
+		"error: 3 keys would be added to " + client.KnownHosts + ", and nobody can be asked: name the keys that you expect with --fingerprint SHA256:…, or say --yes for any key\n",
 	} {
 		assert.Contains(t, out, want)
 	}
@@ -52,9 +55,10 @@ func TestHostTrustAddsWhatIsAgreedTo(t *testing.T) {
 	assert.Contains(t, out, "added 1 key to "+client.KnownHosts+"\n")
 
 	out, code = c.run("trust", "--yes")
-	assert.Equal(t, 0, code, "%s", out)
+	assert.Equal(t, 1, code, "%s", out)
 	assert.Contains(t, out, "✔ web1, web1-rootless, far: known\n")
-	assert.Contains(t, out, "added 2 keys to "+client.KnownHosts+"\n")
+	assert.Contains(t, out, "added 2 keys to "+client.KnownHosts+"\nerror: the keys of 1 of 4 servers are not trusted\n", "an unknown context stops no other host")
+	c.dockerContext("lab", "ssh://lab")
 	out, code = c.run("trust")
 	assert.Equal(t, 0, code, "with nothing to add there is no question: %s", out)
 	assert.Equal(t, 3, strings.Count(out, ": known\n"))
@@ -66,7 +70,7 @@ func TestHostTrustAddsWhatIsAgreedTo(t *testing.T) {
 	out, code = c.run("trust", "--yes")
 	assert.Equal(t, 1, code)
 	assert.Contains(t, out, "added 1 key to")
-	assert.Contains(t, out, "✘ db1: the host key has changed: "+client.KnownHosts+":2 has SHA256:")
+	assert.Contains(t, out, "✘ db1, db2: the host key has changed: "+client.KnownHosts+":2 has SHA256:")
 	assert.Contains(t, out, ", the host "+db.Fingerprint(t, "ed25519")+"\n  find out why before you trust it: ssh-keygen -f "+client.KnownHosts+" -R '[localhost]:"+db.Port+"', then deployster host trust\n")
 	assert.Contains(t, out, "error: the keys of 1 of 3 servers are not trusted\n")
 	assert.Len(t, old, 6)
@@ -80,7 +84,8 @@ func TestHostTrustAddsWhatIsAgreedTo(t *testing.T) {
 	require.NoError(t, json.Unmarshal([]byte(strings.Split(out, "\n")[0]), &document), "%s", out)
 	assert.Equal(t, []string{"known", "known", "changed"}, []string{document.Servers[0].Status, document.Servers[1].Status, document.Servers[2].Status})
 	assert.Equal(t, []string{}, document.Servers[1].Hosts)
-	assert.Equal(t, []string{"db1"}, document.Servers[1].JumpOf)
+	assert.Equal(t, []string{"db1", "db2"}, document.Servers[1].JumpOf)
+	assert.Equal(t, []string{"gate"}, document.Servers[1].Aliases)
 	assert.Equal(t, db.Fingerprint(t, "ed25519"), document.Servers[2].Fingerprint)
 	assert.NotEqual(t, document.Servers[2].Before, document.Servers[2].Fingerprint)
 }

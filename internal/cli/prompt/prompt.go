@@ -171,8 +171,13 @@ func Agree(ctx context.Context, a *app.App, yes bool, would, format string, args
 	if yes {
 		return nil
 	}
+	return Ask(ctx, a, would, "say --yes", format, args...)
+}
+
+// Ask is Agree with a remedy of its own if nobody can be asked.
+func Ask(ctx context.Context, a *app.App, would, remedy, format string, args ...any) error {
 	if a.JSON() || !canAsk(a) {
-		return exit.Usage("%s, and nobody can be asked: say --yes", would)
+		return exit.Usage("%s, and nobody can be asked: %s", would, remedy)
 	}
 	key, err := New(a).choose(ctx, nil, func(w io.Writer, keys string, _ view.PlanOptions) error {
 		return output.Write(w, format+" [%s] ", append(args, keys)...)
