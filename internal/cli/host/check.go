@@ -67,35 +67,51 @@ func runCheck(ctx context.Context, a *app.App, o options) error {
 	context.AfterFunc(ctx, stop) // a second signal ends the process
 	waiting := newWaiting(list)
 	shown := waiting.show(a, "host check")
-	found := make([]checkedHost, len(list))
+	answers := make([]*checkedHost, len(list)) // nil of a host that had not answered at an interrupt
 	var group errgroup.Group
 	group.SetLimit(checkedAtOnce)
 	for i, h := range list {
 		group.Go(func() (err error) {
 			defer waiting.answered(i)
 			defer crash.Catch(&err, "asking the host "+h.Name)
-			if ctx.Err() == nil {
-				found[i] = checkHost(ctx, a, h, o.inventory)
+			if ctx.Err() != nil {
+				return nil
+			}
+			if found := checkHost(ctx, a, h, o.inventory); ctx.Err() == nil || found.Error == "" {
+				answers[i] = &found
 			}
 			return nil
 		})
 	}
 	err = group.Wait()
 	shown()
-	switch {
-	case err != nil:
+	if err != nil {
 		return err
-	case ctx.Err() != nil:
-		return fmt.Errorf("%w before all hosts had answered", runner.ErrInterrupted)
+	}
+	found, missing := []checkedHost{}, []string{}
+	for i, answer := range answers {
+		if answer == nil {
+			missing = append(missing, list[i].Name)
+		} else {
+			found = append(found, *answer)
+		}
 	}
 	noteShared(found)
-	return printChecked(a, found)
+	return printChecked(a, found, missing)
 }
 
-// printChecked prints what was found, and fails if a host cannot be deployed to.
-func printChecked(a *app.App, found []checkedHost) error {
+// printChecked prints what was found, and fails if a host cannot be deployed to. Missing are the hosts that had
+// not answered at an interrupt.
+func printChecked(a *app.App, found []checkedHost, missing []string) error {
 	rows, extra := table(found)
-	err := a.Show(map[string]any{"hosts": found}, func() error {
+	document := map[string]any{"hosts": found}
+	if len(missing) > 0 {
+		document["missing"] = missing
+	}
+	err := a.Show(document, func() error {
+		if len(found) == 0 && len(missing) > 0 {
+			return nil
+		}
 		if err := a.Table("no hosts", rows, extra...); err != nil {
 			return err
 		}
@@ -104,6 +120,9 @@ func printChecked(a *app.App, found []checkedHost) error {
 		}
 		return nil
 	})
+	if err == nil && len(missing) > 0 {
+		return fmt.Errorf("%w: %s had not answered", runner.ErrInterrupted, phrase.First(missing, 3))
+	}
 	bad := 0
 	for _, f := range found {
 		if f.Error != "" {

@@ -7,6 +7,7 @@ import (
 	"net"
 	"regexp"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -16,7 +17,6 @@ import (
 	"github.com/deployster-go/deployster/engine/docker"
 	"github.com/deployster-go/deployster/internal/must"
 	"github.com/deployster-go/deployster/inventory"
-	"github.com/deployster-go/deployster/runner"
 )
 
 var pings = regexp.MustCompile(`[0-9.]+ms`)
@@ -124,20 +124,28 @@ func TestErrorsOfHostsTakeTwoLines(t *testing.T) {
 	assert.Equal(t, []string{"✘ web1, web2, web3 and 1 more: there is no ssh here\n  install openssh-client", "✘ web5: another"}, remarks(found))
 }
 
+// An interrupt ends host check. The answers that are there are shown.
 func TestAnInterruptEndsHostCheck(t *testing.T) {
 	silent := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	defer silent.Close()
-	c := newCommand(t, fmt.Sprintf("hosts: [{name: a, endpoint: \"tcp://%s\"}]", silent.Addr()))
+	answered := make(chan struct{})
+	well := dockerEngine(t, told{ID: "A", Left: sync.OnceFunc(func() { close(answered) })})
+	c := newCommand(t, fmt.Sprintf("hosts: [{name: a, endpoint: \"tcp://%s\"}, {name: b, endpoint: %q}]", silent.Addr(), well))
 	ctx, cancel := context.WithCancel(t.Context())
 	go func() {
 		if conn, err := silent.Accept(); err == nil {
 			defer conn.Close()
+			<-answered
 			cancel()
 			<-t.Context().Done()
 		}
 	}()
-	err := runCheck(ctx, c.app, options{inventory: "inventory.yaml"})
-	assert.ErrorIs(t, err, runner.ErrInterrupted)
+	c.ctx = ctx
+	out, code := c.run("check")
+	assert.Equal(t, 130, code)
+	assert.Contains(t, out, "b     ✔ docker 28.2.2, linux/amd64")
+	assert.NotContains(t, out, "cannot be reached")
+	assert.Contains(t, out, "error: interrupted: a had not answered\n")
 }
 
 func TestProgressNamesTheHostsThatHaveNotAnswered(t *testing.T) {

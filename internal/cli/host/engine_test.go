@@ -1,6 +1,7 @@
 package host
 
 import (
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -28,6 +29,7 @@ type told struct {
 	Warnings []string
 	Info     int // status of the answer; 0 is 200
 	Disk     int
+	Left     func() // is called when its client has closed a connection; may be nil
 }
 
 // dockerEngine is the address of an engine that answers what host check asks.
@@ -41,7 +43,11 @@ func dockerEngine(t *testing.T, tells told) string {
 		}
 		_ = json.NewEncoder(w).Encode(value)
 	}
-	server := &http.Server{ReadHeaderTimeout: time.Minute, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	server := &http.Server{ReadHeaderTimeout: time.Minute, ConnState: func(_ net.Conn, state http.ConnState) {
+		if state == http.StateClosed && tells.Left != nil {
+			tells.Left()
+		}
+	}, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Api-Version", "1.41")
 		switch _, what, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, "/v"), "/"); what {
 		case "version":
@@ -73,6 +79,7 @@ func (c *command) dockerContext(name, address string) {
 type command struct {
 	*testing.T
 	app *app.App
+	ctx context.Context
 }
 
 func newCommand(t *testing.T, inventory string) *command {
@@ -82,7 +89,7 @@ func newCommand(t *testing.T, inventory string) *command {
 	require.NoError(t, os.WriteFile("inventory.yaml", []byte(inventory), 0o600))
 	a := &app.App{Printer: &output.Printer{Getenv: os.Getenv, Now: time.Now, Format: "text"}, In: must.Get(os.Open(os.DevNull))(t), Workspace: dir}
 	t.Cleanup(func() { _ = a.In.Close() })
-	return &command{t, a}
+	return &command{t, a, t.Context()}
 }
 
 // run runs a command below host, and returns its output with that of its error, and its exit code.
@@ -93,7 +100,7 @@ func (c *command) run(args ...string) (text string, code int) {
 	root := NewCommand(c.app)
 	root.SilenceErrors, root.SilenceUsage = true, true
 	root.SetArgs(args)
-	err := root.ExecuteContext(c.Context())
+	err := root.ExecuteContext(c.ctx)
 	out := must.Get(os.ReadFile(file.Name()))(c)
 	require.NoError(c, file.Close())
 	return string(out) + exit.Text(err), exit.Code(err)
