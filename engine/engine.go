@@ -124,6 +124,7 @@ type Progress struct {
 	Image   string
 	Current int64
 	Total   int64
+	Sent    bool // it goes from this machine to the engine
 }
 
 // Image is an image that the engine holds.

@@ -96,7 +96,11 @@ func (r *Runner) notify(kind report.EventKind, resource, action, text string) {
 type callObserver struct{ r *Runner }
 
 func (o callObserver) Pulling(resource, image string, p engine.Progress) {
-	o.r.show(report.Event{Kind: report.Pulling, Time: o.r.now(), Resource: resource, Image: image, Current: p.Current, Total: p.Total})
+	e := report.Event{Kind: report.Pulling, Time: o.r.now(), Resource: resource, Image: image, Current: p.Current, Total: p.Total}
+	if p.Sent {
+		e.Text = "sending"
+	}
+	o.r.show(e)
 }
 
 func (o callObserver) Calling(resource, action string) {

@@ -108,7 +108,7 @@ func (i *Images) shipped(ctx context.Context, name string, policy engine.PullPol
 	if !errors.Is(err, engine.ErrNoImage) {
 		return image, err
 	}
-	if err := i.load(ctx, b); err != nil {
+	if err := i.load(ctx, b, progress); err != nil {
 		return engine.Image{}, err
 	}
 	return i.engine.Image(ctx, tag, engine.PullNever, nil)
@@ -153,16 +153,46 @@ func (i *Images) binary() (Binary, error) {
 	return b, err
 }
 
-// load gives the engine the images of all types.
-func (i *Images) load(ctx context.Context, b Binary) error {
+// sendingEvery is the time after which each report about a load comes. A short one has none.
+const sendingEvery = time.Second
+
+// sending reports how much of what an engine loads was read.
+type sending struct {
+	io.Reader
+	report   func(engine.Progress)
+	progress engine.Progress
+	due      time.Time
+}
+
+// Read implements io.Reader.
+func (s *sending) Read(p []byte) (int, error) {
+	n, err := s.Reader.Read(p)
+	s.progress.Current += int64(n)
+	if now := time.Now(); s.report != nil && !now.Before(s.due) {
+		s.due = now.Add(sendingEvery)
+		p := s.progress
+		p.Current = min(p.Current, p.Total) // without what a tar adds
+		s.report(p)
+	}
+	return n, err
+}
+
+// load gives the engine the images of all types. They have one layer in common, so that the others cost
+// nothing. Alone, each would need that layer to be sent again.
+func (i *Images) load(ctx context.Context, b Binary, progress func(engine.Progress)) error {
+	sent := &sending{report: progress, progress: engine.Progress{Sent: true}, due: time.Now().Add(sendingEvery)}
+	if info, err := os.Stat(b.Path); err == nil {
+		sent.progress.Total = info.Size()
+	}
 	r, w := io.Pipe()
+	sent.Reader = r
 	packed := make(chan error, 1)
 	go func() {
 		err := crash.Do("packing the images of types", func() error { return WriteArchive(w, i.options.Version, b, Names()...) })
 		w.CloseWithError(err) // nil is the end
 		packed <- err
 	}()
-	err := i.engine.Load(ctx, r)
+	err := i.engine.Load(ctx, sent)
 	// What comes after the last file of a tar need not have been read, so it
 	// is no failure of the packing when nobody reads any longer.
 	_ = r.Close()

@@ -16,6 +16,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/google/go-containerregistry/pkg/name"
 	v1 "github.com/google/go-containerregistry/pkg/v1"
@@ -36,11 +38,24 @@ type counting struct {
 	loads atomic.Int32
 	mu    sync.Mutex
 	asked []string
+	slow  time.Duration // that it takes to read each piece of a load
+}
+
+// slowly reads as a slow connection does.
+type slowly struct {
+	io.Reader
+	pause time.Duration
+}
+
+func (s slowly) Read(p []byte) (int, error) {
+	timer := time.NewTimer(s.pause)
+	<-timer.C
+	return s.Reader.Read(p)
 }
 
 func (c *counting) Load(ctx context.Context, tar io.Reader) error {
 	c.loads.Add(1)
-	return c.Engine.Load(ctx, tar)
+	return c.Engine.Load(ctx, slowly{tar, c.slow})
 }
 
 func (c *counting) Image(ctx context.Context, ref string, policy engine.PullPolicy, progress func(engine.Progress)) (engine.Image, error) {
@@ -76,6 +91,27 @@ func TestAllTypesAreLoadedOnce(t *testing.T) {
 	all.Wait()
 	n := c.loads.Load()
 	assert.True(t, n == 1, "loaded %d times", n)
+}
+
+// A load that takes long reports how far it is.
+func TestALongLoadIsReported(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		i, c := images(t, "amd64", &enginetest.Fake{})
+		var reports []engine.Progress
+		image := func(name string) {
+			must.Get(i.Image(t.Context(), "deployster/"+name, engine.PullMissing, func(p engine.Progress) { reports = append(reports, p) }))(t)
+		}
+		c.slow = 300 * time.Millisecond
+		image("file")
+		size := must.Get(os.Stat(i.source.Executable))(t).Size()
+		require.NotEmpty(t, reports)
+		for n, p := range reports {
+			assert.True(t, p.Sent && p.Total == size && (n == 0 || p.Current >= reports[n-1].Current), "%+v", reports)
+		}
+		reports = nil
+		image("http") // which is there
+		assert.Empty(t, reports)
+	})
 }
 
 func TestOtherImagesAreTheEngines(t *testing.T) {

@@ -1,6 +1,7 @@
 package view
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 
@@ -23,7 +24,7 @@ func doing(e report.Event) string {
 }
 
 func pulling(image string, e report.Event) string {
-	text := "pulling " + image
+	text := cmp.Or(clean(e.Text), "pulling") + " " + image
 	if e.Current > 0 || e.Total > 0 {
 		text += "  " + megabytes(e.Current, e.Total)
 	}
