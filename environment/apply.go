@@ -53,7 +53,7 @@ func (s *State) applyEnvironment(e deploylog.Event) {
 		s.applyStarted(e, p)
 	case record.EnvironmentDeleted:
 		s.applyDeleted(e, p.Error)
-	case record.HostsCordoned, record.HostsUncordoned, record.TasksTaken, record.EnvironmentWatched:
+	case record.HostsCordoned, record.HostsUncordoned, record.TasksTaken, record.EnvironmentWatched, record.UpdateAsked, record.UpdateDeclined:
 		s.applyUpkeep(e, p)
 		return
 	}
@@ -98,6 +98,8 @@ func (s *State) applyUpkeep(e deploylog.Event, p record.Payload) {
 		s.applyTaken(e, p)
 	case record.EnvironmentWatched:
 		s.applyWatched(e, p)
+	case record.UpdateAsked, record.UpdateDeclined:
+		s.applyAsked(e, p)
 	default:
 		s.applyCordon(e, p)
 	}
@@ -114,8 +116,9 @@ func (s *State) applyRevision(e deploylog.Event, p record.Payload) {
 		clear(s.cordons) // who adopts it has them again
 	}
 	p.Definition.Name, s.deleted, s.inventory = s.name, false, p.Inventory
+	s.asked = nil // it was to be this one
 	r := &revision{task: number, Revision: report.Revision{
-		Number: number, Base: p.Base, By: p.By, Seq: e.Seq, CreatedAt: e.CreatedAt, Definition: p.Definition, Bound: p.Bound,
+		Number: number, Base: p.Base, By: p.By, Seq: e.Seq, CreatedAt: e.CreatedAt, Definition: p.Definition, Bound: p.Bound, Accepted: p.Accepted,
 	}}
 	if r.Bound && s.owner >= s.firstRevision {
 		r.owner = s.owner
@@ -232,6 +235,7 @@ func (s *State) endDeployment(e deploylog.Event, as report.DeploymentStatus, cau
 
 // applyDeleted ends the environment.
 func (s *State) applyDeleted(e deploylog.Event, cause string) {
+	s.asked = nil
 	s.orphanTasks(e)
 	s.tasksLeft = slices.ContainsFunc(s.hosts, func(h *hosts.Host) bool { return !h.Lost && len(h.Tasks) > 0 })
 	switch f := s.active; {

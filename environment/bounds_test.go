@@ -2,13 +2,17 @@ package environment
 
 import (
 	"encoding/json"
+	"fmt"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/deployster-go/deployster/environment/definition"
+	"github.com/deployster-go/deployster/environment/reason"
+	"github.com/deployster-go/deployster/environment/report"
 	"github.com/deployster-go/deployster/environment/tasks"
+	"github.com/deployster-go/deployster/internal/acceptance"
 	"github.com/deployster-go/deployster/internal/allow"
 	"github.com/deployster-go/deployster/internal/must"
 )
@@ -55,6 +59,66 @@ func TestOnlyRevisionsOfThoseWhoMayNotBringEverythingAreBound(t *testing.T) {
 	update(define("log-daemon:4", nil, 1), false)         // 5
 	wants(5, 2, true, nil, images("a"), images("b"))
 	wants(5, 5, false, nil)
+}
+
+// A revision that brings more than it may waits until somebody else accepts exactly that.
+func TestARevisionThatIsAskedForIsAccepted(t *testing.T) {
+	w := newWorld(t)
+	define := func(tag string) *definition.Definition { return defined(image(tag)) }
+	w.propose(Create{Definition: define("log-daemon:1"), By: "alice@host"})
+	ids := 0
+	request := func(base int, tag string) Ask {
+		ids++
+		return Ask{Update: Update{Base: base, Definition: define(tag), Bound: true, By: "token ci"}, Excess: []string{"plug root: asks for path /; allowed: nothing"}, ID: fmt.Sprint("ask-", ids)}
+	}
+	asked := func() report.Asked {
+		t.Helper()
+		restored := must.Get(Restore(w.state.Name(), must.Get(w.state.Snapshot())(t)))(t)
+		of, waits := restored.Asked(w.now)
+		require.True(t, waits)
+		a, _ := w.state.Asked(w.now)
+		assert.Equal(t, a, of)
+		return a
+	}
+	w.propose(request(1, "evil:1"))
+	a := asked()
+	assert.Len(t, w.state.Revisions(), 1, "it is made")
+	w.explains(0, "", reason.AwaitsAcceptance, "revision 2 is asked for by token ci (event 2), and not made: plug root: asks for path /; allowed: nothing", "deployster env accept SomeEnvironment/Prod 2 --content "+a.Content)
+	w.refuses(request(1, "evil:2"), acceptance.AlreadyAsked, "already asked for, by token ci (event 2): deployster env decline SomeEnvironment/Prod 2 takes it back")
+	w.refuses(request(2, "evil:2"), UnknownRevision)
+	w.refuses(Accept{Revision: 2, By: "lead"}, acceptance.CarriesOther, "deployster env accept SomeEnvironment/Prod 2 --content "+a.Content)
+	w.refuses(Accept{Revision: 2, Content: "sha256:0", By: "lead"}, acceptance.CarriesOther, "and not with sha256:0")
+	w.refuses(Accept{Revision: 2, Content: a.Content, By: "token ci"}, acceptance.AskedByYou)
+	w.refuses(Accept{Revision: 3, Content: a.Content, By: "lead"}, acceptance.NothingAsked, "no such request for revision 3 of environment SomeEnvironment/Prod; those that wait are 2")
+
+	// What is accepted is the definition's own: its author answers for it.
+	w.propose(Accept{Revision: 2, Content: a.Content, By: "lead"})
+	own, _ := w.state.Owner()
+	assert.Equal(t, []any{2, "token ci", false, &acceptance.Accepted{By: "lead", Asked: "ask-1", Content: a.Content}}, []any{own.Number, own.By, own.Bound, own.Accepted})
+	w.refuses(Accept{Revision: 2, Content: a.Content, By: "lead"}, acceptance.NothingAsked, "none waits")
+
+	// It is over once it is declined, has expired, or another revision was made.
+	w.propose(request(2, "evil:3"))
+	w.propose(Decline{Revision: 3, By: "lead", Reason: "no"})
+	w.refuses(Decline{Revision: 3, By: "lead"}, acceptance.NothingAsked)
+	w.propose(request(2, "evil:3"))
+	b := asked()
+	w.after(acceptance.Lasts)
+	w.refuses(Accept{Revision: 3, Content: b.Content, By: "lead"}, acceptance.NothingAsked, "has expired")
+	_, waits := w.state.Asked(w.now)
+	assert.False(t, waits)
+	w.propose(request(2, "evil:3"))
+	w.propose(Update{Base: 2, Definition: define("log-daemon:2"), By: "alice@host"})
+	w.refuses(Accept{Revision: 3, Content: b.Content, By: "lead"}, acceptance.NothingAsked)
+
+	// Somebody who writes to the log alters nothing of what is accepted.
+	w.propose(request(3, "evil:4"))
+	c := asked()
+	w.state.asked[0].Payload.Definition = define("worse:1")
+	w.refuses(Accept{Revision: 4, Content: c.Content, By: "lead"}, acceptance.CarriesOther, "is not what it says")
+	w.propose(Delete{LeaveTasks: true})
+	_, waits = w.state.Asked(w.now)
+	assert.False(t, waits, "for an environment that is deleted")
 }
 
 // What is made of a bound revision is bound if that has anything besides some variables which the definition has not.

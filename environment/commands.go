@@ -23,6 +23,7 @@ type Update struct {
 	Definition *definition.Definition
 	Inventory  string // that its query is over; "" is that of before
 	Bound      bool   // as of Create
+	Pending    bool   // if it may not be made as it is, it is asked for
 	By         string
 }
 

@@ -14,16 +14,17 @@ import (
 // Explain returns, for what is at or below a target, why it is not in the desired
 // state. It is made of the verdicts by which Decide yields steps or does not.
 func (s *State) Explain(t deploylog.Target, now time.Time) []reason.Reason {
+	asked := s.askedReasons(t, now)
 	if s.active == nil {
-		return s.undeployedReasons()
+		return append(asked, s.undeployedReasons()...)
 	}
 	s.advance(now)
 	if name, revision, host, ok := record.TaskOf(t); ok && name == s.name {
 		t = s.TaskTarget(revision, host)
 	}
-	var all []reason.Reason
+	all := asked
 	if t == s.target {
-		all = s.deploymentReasons()
+		all = append(all, s.deploymentReasons()...)
 	}
 	for _, h := range s.hosts {
 		if h.Status.Settled && !h.Status.Passed && h.Status.Class == hosts.None && !h.Lost || h.Lost && len(h.Tasks) == 0 {
@@ -51,6 +52,17 @@ func (s *State) SilentController(cause string) reason.Reason {
 	d := s.details()
 	d.Cause = cause
 	return d.Explain(reason.SilentController, s.target)
+}
+
+// askedReasons say which revision waits to be accepted.
+func (s *State) askedReasons(t deploylog.Target, now time.Time) []reason.Reason {
+	a, waits := s.Asked(now)
+	if !waits || t != s.target {
+		return nil
+	}
+	d := s.details()
+	d.Seq, d.By, d.Cause, d.Revision, d.Content, d.Deadline = a.Seq, a.By, a.Cause(), a.Revision, a.Content, a.Expires
+	return []reason.Reason{d.Explain(reason.AwaitsAcceptance, s.target)}
 }
 
 func (s *State) undeployedReasons() []reason.Reason {

@@ -7,5 +7,5 @@ import (
 )
 
 func TestTheFormOfSnapshotsHasAVersion(t *testing.T) {
-	formtest.Want(t, SnapshotVersion, "9e870f92b37cb1f3", snapshot{})
+	formtest.Want(t, SnapshotVersion, "682f53f29d0b13b2", snapshot{})
 }

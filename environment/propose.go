@@ -35,10 +35,7 @@ func (s *State) Propose(c Command, now time.Time) ([]deploylog.Event, error) {
 	}
 	switch c := c.(type) {
 	case Update:
-		if f := s.active; f != nil && f.Kind == record.ByDelete && !s.onlyAllows(c.Definition) {
-			return nil, refusal.New(BeingDeleted, "environment %s is being deleted since event %d", s.name, f.Seq)
-		}
-		return s.update(c)
+		return s.change(c)
 	case Deploy:
 		return s.deploy(c, now)
 	case Rollback:
@@ -64,6 +61,12 @@ func (s *State) Propose(c Command, now time.Time) ([]deploylog.Event, error) {
 // other environments left.
 func (s *State) proposeUpkeep(c Command, now time.Time) ([]deploylog.Event, error) {
 	switch c := c.(type) {
+	case Ask:
+		return s.ask(c, now)
+	case Accept:
+		return s.accept(c, now)
+	case Decline:
+		return s.decline(c, now)
 	case AdoptFrom:
 		return s.adoptFrom(c, now)
 	case Promote:
@@ -100,6 +103,14 @@ func (s *State) onlyAllows(d *definition.Definition) bool {
 	before, after := *s.revisions[len(s.revisions)-1].Definition, *d
 	before.Allow, after.Allow = nil, nil
 	return len(definition.Diff(&before, &after)) == 0
+}
+
+// change is update of an environment that is not being deleted.
+func (s *State) change(c Update) ([]deploylog.Event, error) {
+	if f := s.active; f != nil && f.Kind == record.ByDelete && !s.onlyAllows(c.Definition) {
+		return nil, refusal.New(BeingDeleted, "environment %s is being deleted since event %d", s.name, f.Seq)
+	}
+	return s.update(c)
 }
 
 func (s *State) update(c Update) ([]deploylog.Event, error) {

@@ -38,12 +38,16 @@ const (
 	StepNotDone         refusal.Code = "step-not-done"
 	NoHostNamed         refusal.Code = "no-host-named"
 	OtherInventory      refusal.Code = "other-inventory" // than the one that the environment is bound to
+	RevisionTooLarge    refusal.Code = "revision-too-large"
 	UnknownCommand      refusal.Code = "unknown-command"
 )
 
 // ErrUnknown is wrapped where an environment or revision is named that does not
 // exist.
 var ErrUnknown = errors.New("no such")
+
+// errRepeated is wrapped where something was asked for before.
+var errRepeated = errors.New("already")
 
 // ErrStale is wrapped where an update is based on a revision that is not the
 // newest.

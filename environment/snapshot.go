@@ -8,13 +8,15 @@ import (
 
 	"github.com/deployster-go/deployster/environment/hosts"
 	"github.com/deployster-go/deployster/environment/ordered"
+	"github.com/deployster-go/deployster/environment/record"
 	"github.com/deployster-go/deployster/environment/report"
+	"github.com/deployster-go/deployster/internal/acceptance"
 	"github.com/deployster-go/deployster/internal/unwatched"
 )
 
 // SnapshotVersion is that of the form of snapshots. It is raised when a former build cannot read a
 // new one, or a new one not that of a former build.
-const SnapshotVersion = 1
+const SnapshotVersion = 2
 
 // snapshot is all of a State that does not follow from the rest of it. What was derived when
 // hosts were evaluated last is in it, too: that depends on when it was.
@@ -23,16 +25,17 @@ type snapshot struct {
 	Inventory string `json:",omitzero"`
 
 	Revisions     []revisionSnapshot
-	FirstRevision int                  `json:",omitzero"`
-	Owner         int                  `json:",omitzero"`
-	Deployments   []deploymentSnapshot `json:",omitzero"`
-	Deleted       bool                 `json:",omitzero"`
-	Orphans       []report.Orphan      `json:",omitzero"`
-	TasksLeft     bool                 `json:",omitzero"`
-	LastFinished  int                  `json:",omitzero"`
-	Hosts         []*hosts.Host        `json:",omitzero"`
-	Timers        []timerSnapshot      `json:",omitzero"`
-	Zones         string               `json:",omitzero"`
+	FirstRevision int                                 `json:",omitzero"`
+	Owner         int                                 `json:",omitzero"`
+	Asked         acceptance.Requests[record.Payload] `json:",omitempty"`
+	Deployments   []deploymentSnapshot                `json:",omitzero"`
+	Deleted       bool                                `json:",omitzero"`
+	Orphans       []report.Orphan                     `json:",omitzero"`
+	TasksLeft     bool                                `json:",omitzero"`
+	LastFinished  int                                 `json:",omitzero"`
+	Hosts         []*hosts.Host                       `json:",omitzero"`
+	Timers        []timerSnapshot                     `json:",omitzero"`
+	Zones         string                              `json:",omitzero"`
 
 	Cordons    map[string]*report.Cordon
 	Cordonings int `json:",omitzero"`
@@ -92,7 +95,7 @@ type waveSnapshot struct {
 // beginning. Its form is that of SnapshotVersion.
 func (s *State) Snapshot() (json.RawMessage, error) {
 	kept := snapshot{
-		Head: s.head, Inventory: s.inventory, FirstRevision: s.firstRevision, Owner: s.owner, Deleted: s.deleted, Orphans: s.orphans, TasksLeft: s.tasksLeft,
+		Head: s.head, Inventory: s.inventory, FirstRevision: s.firstRevision, Owner: s.owner, Asked: s.asked, Deleted: s.deleted, Orphans: s.orphans, TasksLeft: s.tasksLeft,
 		LastFinished: s.lastFinished, Hosts: s.hosts, Zones: s.zones.by, Cordons: s.cordons, Cordonings: s.cordonings, Active: s.active != nil, Attempts: s.attempts,
 		HostsKnown: s.hostsKnown, Finished: s.finished, Started: s.started, LastProgress: s.lastProgress, Unwatched: s.unwatched, Heard: s.heard, Pause: s.pause, Kept: s.kept, Waiting: s.waiting, Resumed: s.resumed,
 		Clock: s.clock, Baked: s.baked,
@@ -128,6 +131,7 @@ func Restore(name string, data json.RawMessage) (*State, error) {
 	if s.owner = kept.Owner; s.owner < 0 || s.owner > len(kept.Revisions) {
 		return nil, fmt.Errorf("snapshot of environment %s: it has no revision %d", name, s.owner)
 	}
+	s.asked = kept.Asked
 	s.lastFinished, s.hosts, s.zones.by, s.cordonings = kept.LastFinished, kept.Hosts, kept.Zones, kept.Cordonings
 	s.hostsKnown, s.finished, s.started, s.lastProgress, s.pause, s.kept = kept.HostsKnown, kept.Finished, kept.Started, kept.LastProgress, kept.Pause, kept.Kept
 	s.unwatched, s.heard = kept.Unwatched, kept.Heard

@@ -15,6 +15,7 @@ import (
 	"github.com/deployster-go/deployster/environment/record"
 	"github.com/deployster-go/deployster/environment/report"
 	"github.com/deployster-go/deployster/environment/tasks"
+	"github.com/deployster-go/deployster/internal/acceptance"
 	"github.com/deployster-go/deployster/internal/allow"
 	"github.com/deployster-go/deployster/internal/heap"
 	"github.com/deployster-go/deployster/internal/refusal"
@@ -36,7 +37,8 @@ type State struct {
 	tasksLeft     bool   // once deleted: tasks on hosts of the inventory were left running
 	inventory     string // that its query is over; "" is any
 	firstRevision int    // since the environment was last created
-	owner         int    // the newest revision by who may define it; 0 is none
+	asked         acceptance.Requests[record.Payload]
+	owner         int // the newest revision by who may define it; 0 is none
 	head          int64
 
 	hosts  []*hosts.Host

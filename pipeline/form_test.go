@@ -7,5 +7,5 @@ import (
 )
 
 func TestTheFormOfSnapshotsOfPipelinesHasAVersion(t *testing.T) {
-	formtest.Want(t, NeededVersion, "4b1126de4598aa29", State{})
+	formtest.Want(t, NeededVersion, "79c284c8cd08134d", State{})
 }

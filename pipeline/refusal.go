@@ -45,10 +45,6 @@ const (
 	NothingToTake     refusal.Code = "nothing-to-take" // of another pipeline, as an input
 	InputsTooLarge    refusal.Code = "inputs-too-large"
 	InputsMissing     refusal.Code = "inputs-missing" // of a release, or of a revision that is to adopt a definition
-	AlreadyAsked      refusal.Code = "already-asked"
-	TooManyAsked      refusal.Code = "too-many-asked"
-	NothingAsked      refusal.Code = "nothing-asked" // for a revision, or it has expired
-	AskedByYou        refusal.Code = "asked-by-you"
 )
 
 // The errors that a refusal may wrap.

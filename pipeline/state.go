@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/deployster-go/deployster/deploylog"
+	"github.com/deployster-go/deployster/internal/acceptance"
 	"github.com/deployster-go/deployster/pipeline/approval"
 	"github.com/deployster-go/deployster/pipeline/definition"
 	"github.com/deployster-go/deployster/pipeline/deployment"
@@ -27,10 +28,10 @@ type State struct {
 	defined    int64  // event of the definition
 	inventory  string // that the queries of the definition are over; "" is any
 	members    map[string][]string
-	changed    map[string]int64                   // events of the members
-	held       map[string]*deployment.HeldMembers // of groups that hold instead of taking a selection over
-	asked      []AskedFor                         // that may have expired
-	own        record.Files                       // what the definition names itself, or whoever may define it released last; nil is not known
+	changed    map[string]int64                    // events of the members
+	held       map[string]*deployment.HeldMembers  // of groups that hold instead of taking a selection over
+	asked      acceptance.Requests[record.Payload] // that may have expired
+	own        record.Files                        // what the definition names itself, or whoever may define it released last; nil is not known
 	paused     map[deploylog.Target]PauseInfo
 	outcomes   outcome.Stages
 	introduced map[string]int     // unit → number of revisions registered before it
@@ -266,7 +267,7 @@ func (s *State) register(e deploylog.Event) {
 		Marks: map[deploylog.Target]*record.Marks{}, Refs: map[string]string{}, Skipped: map[string]deployment.SkippedStep{}, Carries: carries, Fix: p.Fix, Takes: p.Takes,
 		Bound: p.Bound, Own: s.own,
 	}
-	s.forgetAsked(func(a AskedFor) bool { return a.Revision == e.Revision })
+	s.asked = s.asked.Without(func(a AskedFor) bool { return a.Revision == e.Revision })
 	if carries != nil && !p.Bound && p.Accepted == nil && p.Rollback == nil && p.Redo == nil {
 		s.own = carries // who may define it released that
 	}

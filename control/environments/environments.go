@@ -129,6 +129,8 @@ func (e *Environments) propose(s *environment.State, c environment.Command, host
 		err = e.reservations.overlaps(draft(c.Definition, s), false, hosts)
 	case environment.Update:
 		err = e.reservations.overlaps(draft(c.Definition, s), false, hosts)
+	case environment.Accept:
+		err = e.overlapsAsked(s, hosts)
 	case environment.Deploy:
 		err = e.reservations.overlaps(s.Task(c.Revision, ""), true, c.Hosts)
 	case environment.Adopt:
@@ -144,6 +146,16 @@ func (e *Environments) propose(s *environment.State, c environment.Command, host
 		}
 	}
 	return events, err
+}
+
+// overlapsAsked is overlaps of the revision that waits to be accepted.
+func (e *Environments) overlapsAsked(s *environment.State, hosts []string) error {
+	a, waits := s.Asked(e.Now())
+	if !waits {
+		return nil // the command is refused
+	}
+	t := draft(a.Definition, s)
+	return e.reservations.overlaps(t, false, e.reservations.joined(s, a.Definition, t, false, hosts))
 }
 
 // holds reports whether events begin a deployment that keeps hosts which it was not to have.

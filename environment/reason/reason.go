@@ -28,6 +28,7 @@ const (
 	AwaitsPromotion    Code = "awaits-promotion"    // after a step
 	AwaitsVerification Code = "awaits-verification" // of a step
 	AwaitsConfirmation Code = "awaits-confirmation" // too many hosts would leave at once
+	AwaitsAcceptance   Code = "awaits-acceptance"   // of a revision that somebody asks for
 	NoController       Code = "no-controller"
 	SilentController   Code = "controller-silent" // it holds the environment and does nothing
 	ForeignInventory   Code = "other-inventory"   // nobody is at work with the one that it is bound to
@@ -110,7 +111,8 @@ type Details struct {
 	Minimum     int           // hosts
 	Unwatched   time.Duration // that nobody watched the deployment
 	Absences    int
-	Deadline    time.Time // of the deployment
+	Deadline    time.Time // of the deployment, or of what is asked for
+	Content     string    // hash of what is asked for
 	Config      definition.Configuration
 }
 
@@ -149,6 +151,9 @@ func (d Details) Text(code Code) (message, change string) {
 		return fmt.Sprintf("stuck (event %d): %s", d.Seq, d.Cause), d.unstick()
 	case Unwatched:
 		return d.unwatched()
+	case AwaitsAcceptance:
+		return fmt.Sprintf("revision %d is asked for by %s (event %d), and not made: %s; expires at %s", d.Revision, d.By, d.Seq, d.Cause, d.Deadline.Format(time.RFC3339)),
+			fmt.Sprintf("deployster env accept %[1]s %[2]d --content %[3]s, by an operator of everything; or deployster env decline %[1]s %[2]d", d.Environment, d.Revision, d.Content)
 	case FailedInBake:
 		return "it failed after its end: " + d.Cause, strings.TrimPrefix(d.Back+", or a new revision", ", or ")
 	case TooManyFailed:

@@ -5,6 +5,8 @@ package record
 const (
 	EnvironmentCreated    = "environment-created"
 	EnvironmentUpdated    = "environment-updated"
+	UpdateAsked           = "environment-update-asked" // by who may not bring what it carries
+	UpdateDeclined        = "environment-update-declined"
 	EnvironmentStarted    = "environment-started" // a deployment
 	EnvironmentFinished   = "environment-finished-successfully"
 	EnvironmentFailed     = "environment-failed" // another deployment came before it had finished
@@ -47,7 +49,7 @@ const (
 // EventNames are the names of all events of environments and their tasks.
 func EventNames() []string {
 	return []string{
-		EnvironmentCreated, EnvironmentUpdated, EnvironmentStarted, EnvironmentFinished, EnvironmentFailed, EnvironmentStuck, BakeFailed, EnvironmentPaused, EnvironmentResumed, HostsChanged, HostsHeld, StepReached, StepVerifying, StepVerified, StepVerifyFailed, StepVerifyEnded, EnvironmentPromoted, HostsZoned, HostsCordoned, HostsUncordoned, EnvironmentWatched, TasksTaken, EnvironmentDeleted,
+		EnvironmentCreated, EnvironmentUpdated, UpdateAsked, UpdateDeclined, EnvironmentStarted, EnvironmentFinished, EnvironmentFailed, EnvironmentStuck, BakeFailed, EnvironmentPaused, EnvironmentResumed, HostsChanged, HostsHeld, StepReached, StepVerifying, StepVerified, StepVerifyFailed, StepVerifyEnded, EnvironmentPromoted, HostsZoned, HostsCordoned, HostsUncordoned, EnvironmentWatched, TasksTaken, EnvironmentDeleted,
 		TaskStarted, TaskLaunched, TaskFinished, TaskFailed, TaskDeadlinePassed, TaskDied, TaskLost, TaskDrifted,
 		TaskRecovered, TaskCounted, TaskAdopted, TaskCheckFailed, TaskChecked, TaskTerminating, TaskTerminated, TaskTerminationFailed,
 	}

@@ -8,14 +8,18 @@ import (
 
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/environment/definition"
+	"github.com/deployster-go/deployster/internal/acceptance"
 	"github.com/deployster-go/deployster/internal/budget"
 )
 
 // Cause is why what an event tells of has failed, is paused, or is held; "" where it tells none.
 func Cause(e deploylog.Event) string {
 	p := Read(e.Data)
-	if e.Name == EnvironmentPaused || e.Name == HostsHeld {
+	switch e.Name {
+	case EnvironmentPaused, HostsHeld, UpdateDeclined:
 		return p.Reason
+	case UpdateAsked:
+		return p.Asks.Cause()
 	}
 	return p.Error
 }
@@ -25,13 +29,15 @@ type Payload struct {
 	Version    int                    `json:"version"` // 1, or of an EnvironmentStarted CountsTakenBack
 	Definition *definition.Definition `json:"definition,omitempty"`
 	Base       int                    `json:"base,omitempty"`
-	Bound      bool                   `json:"bound,omitempty"`   // by an identity that may bring no more than the definition names and allows
-	Task       int                    `json:"task_of,omitempty"` // the revision that has the same task
-	Clean      bool                   `json:"clean,omitempty"`   // a deletion that terminates what another one left running
-	Adopt      bool                   `json:"adopt,omitempty"`   // a deployment of what was deleted, with the tasks that it left running
-	Taken      []string               `json:"taken,omitempty"`   // targets of what was left running and is another environment's now
-	Other      string                 `json:"other,omitempty"`   // the environment that left tasks running, or that takes them
-	From       int                    `json:"from,omitempty"`    // the revision that a task is adopted from
+	Bound      bool                   `json:"bound,omitempty"`    // by an identity that may bring no more than the definition names and allows
+	Asks       *acceptance.Asks       `json:"asks,omitempty"`     // of a revision that was asked for
+	Accepted   *acceptance.Accepted   `json:"accepted,omitempty"` // of a revision that was asked for before
+	Task       int                    `json:"task_of,omitempty"`  // the revision that has the same task
+	Clean      bool                   `json:"clean,omitempty"`    // a deletion that terminates what another one left running
+	Adopt      bool                   `json:"adopt,omitempty"`    // a deployment of what was deleted, with the tasks that it left running
+	Taken      []string               `json:"taken,omitempty"`    // targets of what was left running and is another environment's now
+	Other      string                 `json:"other,omitempty"`    // the environment that left tasks running, or that takes them
+	From       int                    `json:"from,omitempty"`     // the revision that a task is adopted from
 	Kind       DeploymentKind         `json:"kind,omitempty"`
 	Change     Change                 `json:"configuration,omitzero"`
 	Reverts    []int                  `json:"reverts,omitempty"`

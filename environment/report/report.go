@@ -8,6 +8,7 @@ import (
 	"github.com/deployster-go/deployster/environment/definition"
 	"github.com/deployster-go/deployster/environment/reason"
 	"github.com/deployster-go/deployster/environment/record"
+	"github.com/deployster-go/deployster/internal/acceptance"
 )
 
 // RevisionStatus is the STATUS of a revision in a status table.
@@ -46,9 +47,20 @@ type Revision struct {
 	By         string                 `json:"by,omitempty"`
 	Seq        int64                  `json:"event"`
 	CreatedAt  time.Time              `json:"created_at"`
-	Definition *definition.Definition `json:"definition"`        // not to be changed
-	Bound      bool                   `json:"bound,omitempty"`   // by who may bring no more than the definition names and allows
-	TaskOf     int                    `json:"task_of,omitempty"` // the earlier revision with the same task, with which that came; 0 is none
+	Definition *definition.Definition `json:"definition"`         // not to be changed
+	Bound      bool                   `json:"bound,omitempty"`    // by who may bring no more than the definition names and allows
+	Accepted   *acceptance.Accepted   `json:"accepted,omitempty"` // who accepted it, if By had asked for it
+	TaskOf     int                    `json:"task_of,omitempty"`  // the earlier revision with the same task, with which that came; 0 is none
+}
+
+// Asked is a revision that somebody asks for who may not make it.
+type Asked struct {
+	Revision int    `json:"revision"`
+	Base     int    `json:"base"`
+	By       string `json:"by,omitempty"`
+	Seq      int64  `json:"event"`
+	acceptance.Asks
+	Definition *definition.Definition `json:"-"` // not to be changed
 }
 
 // DeploymentStatus is how far a deployment has come.
@@ -104,6 +116,7 @@ type Report struct {
 	Deadline    time.Time        `json:"progress_deadline,omitzero"` // of a running deployment
 	Exceptions  []string         `json:"exceptions,omitempty"`       // hosts that are not as they should be, of a deployment that has finished; they are tried again
 	Baking      bool             `json:"baking,omitempty"`           // what dies still counts for the deployment, which has finished
+	Asked       *Asked           `json:"asked,omitempty"`            // the next revision, which waits to be accepted
 	LeftOut     *LeftOut         `json:"left_out,omitempty"`         // at present, by the inventory here
 	Healthy     int              `json:"healthy"`                    // hosts with a healthy task of any revision
 	Minimum     int              `json:"minimum"`                    // that must stay healthy

@@ -7,6 +7,7 @@ package allow
 
 import (
 	"cmp"
+	"encoding/json"
 	"fmt"
 	"maps"
 	"path"
@@ -22,6 +23,15 @@ type Rules struct {
 	Plugs  map[string]Plug `json:"plugs,omitempty"`  // by name
 	Images []string        `json:"images,omitempty"` // patterns of images that configurations name
 	Hosts  string          `json:"hosts,omitempty"`  // query over the inventory; "" is none
+}
+
+// String is the rules as JSON.
+func (r *Rules) String() string {
+	text, err := json.Marshal(r)
+	if err != nil {
+		return "" // no field of them can fail
+	}
+	return string(text)
 }
 
 // Plug is where a plug may lead.

@@ -82,11 +82,13 @@ var withServer = map[string]struct {
 	"build status":   {through, "base-1"},
 	"build submit":   {through, "-f packages.yaml"},
 
+	"env accept":    {through, "shop/prod 2 --content x"},
 	"env adopt":     {through, "shop/prod"},
 	"env clean":     {through, "shop/prod --yes"},
 	"env confirm":   {through, "shop/prod"},
 	"env cordon":    {through, "shop/prod web1"},
 	"env create":    {through, "-f prod.yaml"},
+	"env decline":   {through, "shop/prod 2"},
 	"env delete":    {through, "shop/prod --yes"},
 	"env deploy":    {through, "shop/prod --revision 1"},
 	"env diff":      {through, "shop/prod 1 2"},

@@ -53,7 +53,7 @@ var sending = []string{
 	"env pause shop/prod --reason why", "env resume shop/prod", "env pause nonsense", "env resume shop/prod",
 	"env confirm shop/prod", "env cordon shop/prod web-h1 web-h2 --reason disks", "env cordon shop/prod web-h1 --output json", "env cordon shop/prod wbe-h1", "env drain shop/prod web-h3", "env uncordon shop/prod web-h1 web-h2 web-h3",
 	"env deploy shop/prod --revision 2", "env deploy shop/prod --revision 99", "env rollback shop/prod --reason bad", "env restart shop/prod web-h1", "env adopt shop/prod", "env adopt nonsense --from shop/prod",
-	"env clean shop/prod", "env update shop/prod --base 1 --set task.vars.image=x", "env create -f nonsense.yaml", "env delete nonsense",
+	"env accept shop/prod 4 --content x", "env decline shop/prod 4", "env clean shop/prod", "env update shop/prod --base 1 --set task.vars.image=x", "env create -f nonsense.yaml", "env delete nonsense",
 	"env delete shop/prod", "env delete shop/prod --yes --reason old", "env delete shop/prod --yes", "env deploy shop/prod --revision 2", "env clean shop/prod", "env clean shop/prod --yes", "build cancel nonsense", "build retry nonsense",
 }
 

@@ -8,16 +8,20 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
+	"strconv"
 	"sync"
 	"time"
 
+	"github.com/deployster-go/deployster/environment/report"
 	"github.com/deployster-go/deployster/internal/identity"
+	"github.com/deployster-go/deployster/internal/phrase"
 	"github.com/deployster-go/deployster/pipeline/promotion"
 	"github.com/deployster-go/deployster/pipeline/reason"
 )
 
-// waitingApproval is a revision that waits for approval, or that somebody asks to release.
+// waitingApproval is a revision that waits for approval, or that somebody asks to release or make.
 type waitingApproval struct {
+	Kind                      string // whose Pipeline names one: identity.Pipelines or identity.Environments
 	Pipeline, Stage, Revision string
 	Says                      string
 	Carries                   string // hash of what would be approved
@@ -59,9 +63,9 @@ func (p *Pages) approvals(r *http.Request, k *known) (page, error) {
 			continue
 		}
 		w.May = k.present() && who.May(identity.Operator, "", "") && who.Name != w.AskedBy
-		w.MayDecline = k.present() && who.May(identity.Operator, identity.Pipelines, w.Pipeline)
+		w.MayDecline = k.present() && who.May(identity.Operator, w.Kind, w.Pipeline)
 	}
-	body.Done = map[string]string{"approve": "Approved.", "reject": "Rejected.", "accept": "Accepted and released.", "decline": "Declined."}[r.URL.Query().Get("done")]
+	body.Done = map[string]string{"approve": "Approved.", "reject": "Rejected.", "accept": "Accepted and released.", "accepted": "Accepted.", "decline": "Declined."}[r.URL.Query().Get("done")]
 	return page{Title: "Approvals", Tab: "approvals", Follow: following("pipeline", "stage", "environment", "task"), Body: body}, nil
 }
 
@@ -91,16 +95,24 @@ func findApprovals(k *known) (all []waitingApproval, err error) {
 		for _, a := range s.Waiting {
 			r := a.First
 			if r.Code == reason.AwaitsAcceptance {
-				all = append(all, waitingApproval{Pipeline: s.Name, Revision: r.Revision, Says: r.Message(), Carries: r.Name, Until: r.Until, Seq: r.Seq, AskedBy: r.Actor})
+				all = append(all, waitingApproval{Kind: identity.Pipelines, Pipeline: s.Name, Revision: r.Revision, Says: r.Message(), Carries: r.Name, Until: r.Until, Seq: r.Seq, AskedBy: r.Actor})
 			}
 			if r.Code != reason.AwaitsApproval {
 				continue
 			}
-			w := waitingApproval{Pipeline: s.Name, Stage: r.Name, Revision: r.Revision, Says: r.Message(), Until: r.Until, Seq: r.Seq}
+			w := waitingApproval{Kind: identity.Pipelines, Pipeline: s.Name, Stage: r.Name, Revision: r.Revision, Says: r.Message(), Until: r.Until, Seq: r.Seq}
 			if r.Approval != nil {
 				w.Carries, w.By, w.Needed = r.Approval.Carries, r.Approval.By, r.Approval.Needed
 			}
 			all = append(all, w)
+		}
+	}
+	for _, name := range k.environments.Present() {
+		if a := k.environments.WithAsked(report.Report{Environment: name}).Asked; a != nil {
+			all = append(all, waitingApproval{
+				Kind: identity.Environments, Pipeline: name, Revision: strconv.Itoa(a.Revision), Says: fmt.Sprintf("asked for by %s, and not made: %s; expires at %s", a.By, a.Cause(), phrase.Moment(a.Expires)),
+				Carries: a.Content, Until: a.Expires, Seq: a.Seq, AskedBy: a.By,
+			})
 		}
 	}
 	for _, name := range k.promotions.Present() {
@@ -110,7 +122,7 @@ func findApprovals(k *known) (all []waitingApproval, err error) {
 		}
 		for _, s := range r.Stages {
 			if s.Reason.Code == promotion.AwaitsApproval {
-				w := waitingApproval{Pipeline: name, Stage: s.Stage, Revision: s.Reason.Revision, Says: s.Reason.Message, Seq: s.Reason.Event, Observed: true}
+				w := waitingApproval{Kind: identity.Pipelines, Pipeline: name, Stage: s.Stage, Revision: s.Reason.Revision, Says: s.Reason.Message, Seq: s.Reason.Event, Observed: true}
 				if of := s.Reason.Approval; of != nil {
 					w.Carries, w.By, w.Needed = of.Carries, of.By, of.Needed
 				}
@@ -132,7 +144,7 @@ func (p *Pages) decide(w http.ResponseWriter, r *http.Request) {
 		p.fail(w, r, http.StatusForbidden, "This form was not sent by a page that you were shown. Open the page again.")
 		return
 	}
-	verb, sent := r.PostFormValue("verdict"), map[string]string{}
+	verb, sent := r.PostFormValue("verdict"), map[string]any{}
 	fields, known := map[string][]string{
 		"approve": {"stage", "revision", "reason", "carries"}, "reject": {"stage", "revision", "reason"},
 		"accept": {"revision", "content"}, "decline": {"revision", "reason"},
@@ -144,16 +156,26 @@ func (p *Pages) decide(w http.ResponseWriter, r *http.Request) {
 	for _, name := range fields {
 		sent[name] = r.PostFormValue(name)
 	}
-	kind := "pipelines"
-	if r.PostFormValue("observed") == "true" {
+	kind, done := "pipelines", verb
+	switch {
+	case r.PostFormValue("observed") == "true":
 		kind = "promotions"
+	case r.PostFormValue("kind") == identity.Environments && (verb == "accept" || verb == "decline"):
+		number, err := strconv.Atoi(r.PostFormValue("revision"))
+		if err != nil {
+			p.fail(w, r, http.StatusBadRequest, "The form names no revision.")
+			return
+		}
+		if kind, sent["revision"] = identity.Environments, number; verb == "accept" {
+			done = "accepted"
+		}
 	}
 	code, detail := p.record(w, r, "/v1/"+kind+"/"+url.PathEscape(r.PostFormValue("pipeline"))+"/commands/"+verb, sent)
 	if code != http.StatusOK {
 		p.fail(w, r, code, detail)
 		return
 	}
-	http.Redirect(w, r, "/approvals?done="+verb, http.StatusSeeOther)
+	http.Redirect(w, r, "/approvals?done="+done, http.StatusSeeOther)
 }
 
 // record has the API record a command as who sent the form, and returns what it answers: the

@@ -248,6 +248,30 @@ func TestReleasesAreAcceptedByForms(t *testing.T) {
 	}
 	body = operator.shows(http.StatusOK, "release of revision mine", "/approvals")
 	assert.NotContains(t, body, "revision wide")
+
+	// So they do with revisions of environments.
+	envs := environments.New(s.log, s.now)
+	d := func(image string) *envdefinition.Definition {
+		return &envdefinition.Definition{Name: "site", Type: envdefinition.Daemon, Task: envdefinition.TaskSpec{Manifest: "web.yaml", Vars: map[string]any{"image": image}}, InstanceGroup: envdefinition.InstanceGroup{Query: "name exists"}}
+	}
+	s.must(envs.Command(t.Context(), "site", environment.Create{Definition: d("web:1"), By: "ada"}))
+	s.must(envs.Command(t.Context(), "site", environment.Ask{Update: environment.Update{Base: 1, Definition: d("evil:1"), By: "token ci"}, Excess: []string{"plug root: asks for path /<i>; allowed: nothing"}, ID: s.id()}))
+	body = operator.shows(http.StatusOK, "new revision 2", "/approvals")
+	assert.Contains(t, body, "asked for by token ci, and not made: plug root: asks for path /&lt;i&gt;; allowed: nothing")
+	content := regexp.MustCompile(`name="content" value="(sha256:[0-9a-f]{64})"><input type="hidden" name="kind" value="environments">`).FindStringSubmatch(body)
+	require.Len(t, content, 2)
+	ofSite := func(b *browser, verdict, revision string) url.Values {
+		fields := form(b, verdict, revision, content[1])
+		fields.Set("pipeline", "site")
+		fields.Set("kind", "environments")
+		return fields
+	}
+	viewer.sends(http.StatusForbidden, "you may not do this", "/approvals", ofSite(viewer, "accept", "2"))
+	operator.sends(http.StatusUnprocessableEntity, "does not carry its manifest", "/approvals", ofSite(operator, "accept", "2"))
+	operator.sends(http.StatusBadRequest, "names no revision", "/approvals", ofSite(operator, "accept", "two"))
+	operator.sends(http.StatusOK, "Declined.", "/approvals", ofSite(operator, "decline", "2"))
+	assert.Len(t, s.events(deploylog.Filter{Target: "environment/site", Name: "environment-update-declined"}), 1)
+	assert.NotContains(t, operator.shows(http.StatusOK, "", "/approvals"), "new revision 2")
 	s.mu.Lock()
 	s.late += 8 * 24 * time.Hour
 	s.mu.Unlock()

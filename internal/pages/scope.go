@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	"github.com/deployster-go/deployster/internal/identity"
-	"github.com/deployster-go/deployster/internal/scope"
 )
 
 // mayRead reports whether somebody may read a page. Those of one pipeline or environment are for who may read that; what
@@ -23,12 +22,13 @@ func mayRead(who identity.Identity, pattern, name string) bool {
 	return false
 }
 
-// approvalsFor is what waits for approval in the pipelines that who asks may read. What somebody asks for may have
+// approvalsFor is what waits for approval in the pipelines and environments that who asks may read. What somebody asks for may have
 // expired since that was found out.
 func (p *Pages) approvalsFor(r *http.Request, k *known) ([]waitingApproval, error) {
 	all, err := p.approvalsOf(k)
 	all = slices.DeleteFunc(slices.Clone(all), func(w waitingApproval) bool {
 		return w.AskedBy != "" && k.present() && !w.Until.After(p.Now())
 	})
-	return scope.Rows(r.Context(), identity.Pipelines, all, func(w waitingApproval) string { return w.Pipeline }), err
+	who := identity.Of(r.Context())
+	return slices.DeleteFunc(all, func(w waitingApproval) bool { return !who.May(identity.Viewer, w.Kind, w.Pipeline) }), err
 }

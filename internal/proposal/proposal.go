@@ -82,6 +82,8 @@ var verbs = sync.OnceValue(func() []Verb {
 		of(identity.Environments, "promote", identity.Operator, environment.Promote{}, "Go on to the next step of a deployment"),
 		of(identity.Environments, "create", identity.Operator, environment.Create{}, "Create an environment with its first revision; what that carries is kept before, as objects"),
 		of(identity.Environments, "update", identity.Operator, environment.Update{}, "Create a revision from the newest one, which has to be named; what it carries is kept before, as objects"),
+		whole(of(identity.Environments, "accept", identity.Operator, environment.Accept{}, "Make a revision that was asked for, as it was then")),
+		of(identity.Environments, "decline", identity.Operator, environment.Decline{}, "Decline a revision that was asked for, or take it back"),
 		of(identity.Environments, "deploy", identity.Operator, environment.Deploy{}, "Deploy a revision", "Hosts"),
 		of(identity.Environments, "rollback", identity.Operator, environment.Rollback{}, "Go back to an earlier revision", "Hosts"),
 		of(identity.Environments, "restart", identity.Operator, environment.Restart{}, "Start the tasks of the active revision anew", "Hosts"),

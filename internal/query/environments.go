@@ -122,9 +122,30 @@ func (e *Environments) Status(names ...string) ([]report.Report, error) {
 		if err != nil {
 			return nil, err
 		}
-		reports = append(reports, r)
+		reports = append(reports, e.WithAsked(r))
 	}
 	return reports, nil
+}
+
+// WithAsked adds to the status of an environment the revision that waits to be accepted.
+func (e *Environments) WithAsked(r report.Report) report.Report {
+	_ = e.Ask(r.Environment, func(s *environment.State) error { // there is one
+		if a, waits := s.Asked(e.Now()); waits {
+			r.Asked = &a
+		}
+		return nil
+	})
+	return r
+}
+
+// Shown is Revision, also of one that waits to be accepted.
+func (e *Environments) Shown(name string, number int) (r report.Revision, asked *report.Asked, err error) {
+	waits := e.WithAsked(report.Report{Environment: name}).Asked
+	if waits == nil || waits.Revision != number {
+		r, err = e.Revision(name, number)
+		return r, waits, err
+	}
+	return report.Revision{Number: number, Base: waits.Base, By: waits.By, Seq: waits.Seq, Definition: waits.Definition, Bound: true}, waits, nil
 }
 
 // Revision is one of an environment; 0 is the newest.
@@ -221,10 +242,10 @@ type Differences struct {
 
 // Differences compares the definitions of two revisions, and the files that they carry.
 func (e *Environments) Differences(name string, before, after int, kept work.Texts) (d Differences, err error) {
-	if d.Before, err = e.Revision(name, before); err != nil {
+	if d.Before, _, err = e.Shown(name, before); err != nil {
 		return d, err
 	}
-	if d.After, err = e.Revision(name, after); err != nil {
+	if d.After, _, err = e.Shown(name, after); err != nil {
 		return d, err
 	}
 	d.Definition = append([]definition.Difference{}, definition.Diff(d.Before.Definition, d.After.Definition)...)

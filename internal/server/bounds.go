@@ -11,7 +11,6 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/deployster-go/deployster/control/work"
-	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/environment"
 	envdefinition "github.com/deployster-go/deployster/environment/definition"
 	"github.com/deployster-go/deployster/internal/allow"
@@ -76,19 +75,6 @@ func (s *Server) exceeds(ctx context.Context, name string, c *pipeline.Release) 
 		found = append(found, s.Bounded.Release(against, own, *c)...)
 	}
 	return against, own, found, nil
-}
-
-// asking asks for a release that brings what it may not.
-func asking(c pipeline.Release, found []allow.Excess) pipeline.Ask {
-	a := pipeline.Ask{Release: c}
-	const most = 20
-	for _, e := range found[:min(most, len(found))] {
-		a.Excess = append(a.Excess, deploylog.Cause(e.String()))
-	}
-	if more := len(found) - most; more > 0 {
-		a.Excess = append(a.Excess, fmt.Sprintf("%d more", more))
-	}
-	return a
 }
 
 // bindRerun refuses what a stage that was added would get by who may not bring it.
@@ -216,10 +202,21 @@ func mustExist(name string) func(*environment.State) error {
 	}
 }
 
-// bindUpdate refuses a revision of an environment by who may not bring what it carries, and has it bound otherwise.
-func (s *Server) bindUpdate(ctx context.Context, name string, c *environment.Update, hosts []string) error {
+// bindUpdate refuses a revision of an environment by who may not bring what it carries, and has it bound otherwise. found is
+// what one that only asks for it may not bring.
+func (s *Server) bindUpdate(ctx context.Context, name string, c *environment.Update, hosts []string) (found []allow.Excess, err error) {
+	found, err = s.exceedsUpdate(ctx, name, c, hosts)
+	if err == nil && !c.Pending {
+		err, found = exceeded(ctx, "the revision of environment "+name, "Update it with --pending, and an operator of everything accepts it", found), nil
+	}
+	return found, err
+}
+
+// exceedsUpdate binds a revision by who may bring no more than the environment names and allows, and finds what of it they
+// may not bring.
+func (s *Server) exceedsUpdate(ctx context.Context, name string, c *environment.Update, hosts []string) (found []allow.Excess, err error) {
 	if !bounded(ctx) {
-		return nil
+		return nil, nil
 	}
 	c.Bound = true
 	var own *envdefinition.Definition
@@ -229,11 +226,11 @@ func (s *Server) bindUpdate(ctx context.Context, name string, c *environment.Upd
 		}
 		return nil
 	}); err != nil || own == nil {
-		return err
+		return nil, err
 	}
 	d := c.Definition
 	carries, owns := maps.Clone(work.TaskFiles(d.Task)), work.TaskFiles(own.Task)
-	found := own.Allow.ExcessFiles(owns, carries)
+	found = own.Allow.ExcessFiles(owns, carries)
 	if len(d.Deployment.VerifyFiles) > 0 {
 		found = append(found, own.Allow.ExcessFiles(own.Deployment.VerifyFiles, d.Deployment.VerifyFiles)...)
 	}
@@ -241,7 +238,7 @@ func (s *Server) bindUpdate(ctx context.Context, name string, c *environment.Upd
 		found = append(found, allow.Excess{What: "task.manifest", Asked: d.Task.Manifest, Allowed: own.Task.Manifest})
 	}
 	if !reflect.DeepEqual(own.Allow, d.Allow) {
-		found = append(found, allow.Excess{What: "allow", Asked: "another one", Allowed: "that of the newest revision by an operator of everything"})
+		found = append(found, allow.Excess{What: "allow", Asked: "another one, " + d.Allow.String(), Allowed: "that of the newest revision by an operator of everything"})
 	}
 	for _, w := range d.Deployment.Verifies() {
 		if !slices.Contains(own.Deployment.Verifies(), w) && !own.Allow.File(w) {
@@ -254,9 +251,8 @@ func (s *Server) bindUpdate(ctx context.Context, name string, c *environment.Upd
 			found = append(found, allow.Excess{What: "instance_group.query", Asked: d.InstanceGroup.Query, Allowed: own.InstanceGroup.Query})
 		}
 	}
-	if len(found) == 0 {
-		found = s.Bounded.Update(d, own, hosts)
+	if len(found) == 0 || c.Pending { // who accepts it has to know all
+		found = append(found, s.Bounded.Update(d, own, hosts)...)
 	}
-	remedy := fmt.Sprintf("An operator of everything makes it from your file (deployster env update %s --base %d -f FILE), and you deploy it (deployster env deploy %s --revision %d)", name, c.Base, name, c.Base+1)
-	return exceeded(ctx, "the revision of environment "+name, remedy, found)
+	return found, nil
 }

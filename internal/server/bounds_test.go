@@ -2,6 +2,7 @@ package server_test
 
 import (
 	"encoding/json"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -139,18 +140,31 @@ func TestWhoBringsWhatToAnEnvironment(t *testing.T) {
 			test.change(d)
 		}
 		said := s.send(403, test.says, "of shop", "shop", "update", body{"base": 1, "definition": d})
-		assert.Contains(t, said, "An operator of everything makes it from your file (deployster env update shop --base 1 -f FILE), and you deploy it (deployster env deploy shop --revision 2)")
+		assert.Contains(t, said, "Update it with --pending, and an operator of everything accepts it, or ask who may define it to allow it (allow)")
+		// It waits for somebody who may, with all that it brings; nobody else accepts it.
+		said = s.send(200, "environment-update-asked", "of shop", "shop", "update", body{"base": 1, "definition": d, "pending": true})
+		assert.Contains(t, said, test.says, name)
+		content := regexp.MustCompile("sha256:[0-9a-f]{64}").FindString(said)
+		s.send(409, "already asked for", "of shop", "shop", "update", body{"base": 1, "definition": d, "pending": true})
+		for _, who := range []string{"of shop", "admin of web", "viewer"} {
+			s.send(403, "you may not do this", who, "shop", "accept", body{"revision": 2, "content": content})
+		}
+		s.send(409, "and not with sha256:0", "operator", "shop", "accept", body{"revision": 2, "content": "sha256:0"})
 		assert.Len(t, s.report("shop").Rows, 1, name)
+		s.send(200, "environment-update-declined", "of shop", "shop", "decline", body{"revision": 2})
+		s.send(404, "no such request for revision 2", "operator", "shop", "accept", body{"revision": 2, "content": content})
 	}
 	varied := func(text string) *definition.Definition {
 		return s.definition("shop", text, func(d *definition.Definition) { d.Task.Vars = map[string]any{"tag": "2"} })
 	}
-	s.send(200, "environment-updated", "of shop", "shop", "update", body{"base": 1, "definition": varied("resources: {}")})
+	s.send(200, "environment-updated", "of shop", "shop", "update", body{"base": 1, "definition": varied("resources: {}"), "pending": true})
 	got, _ := s.recorded("environment-updated")
 	assert.True(t, got.Bound, "it is not bound")
-	s.send(200, "environment-updated", "operator", "shop", "update", body{"base": 2, "definition": varied(evil)})
+	said := s.send(200, "environment-update-asked", "of shop", "shop", "update", body{"base": 2, "definition": varied(evil), "pending": true})
+	s.send(200, "environment-updated", "operator", "shop", "accept", body{"revision": 3, "content": regexp.MustCompile("sha256:[0-9a-f]{64}").FindString(said)})
 	got, _ = s.recorded("environment-updated")
-	assert.False(t, got.Bound, "that of an operator of everything is bound")
+	assert.False(t, got.Bound, "that which an operator of everything accepted is bound")
+	assert.Equal(t, "shop", got.By)
 	// What an operator of everything allows with a command counts.
 	allowing := func(d *definition.Definition) {
 		d.Allow = &allow.Rules{Files: []string{"site/*.html"}, Plugs: map[string]allow.Plug{"root": {Path: "/srv", ReadOnly: true}}}

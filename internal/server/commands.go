@@ -21,6 +21,7 @@ import (
 	"github.com/deployster-go/deployster/control/submitted"
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/environment"
+	"github.com/deployster-go/deployster/internal/acceptance"
 	"github.com/deployster-go/deployster/internal/approval"
 	"github.com/deployster-go/deployster/internal/identity"
 	"github.com/deployster-go/deployster/internal/notification"
@@ -268,7 +269,7 @@ func (s *Server) release(ctx context.Context, in *commandInput, asOf int64, c pi
 			}
 		}
 		if len(found) > 0 {
-			return p.Propose(asking(c, found), s.Now())
+			return p.Propose(pipeline.Ask{Release: c, Excess: acceptance.Lines(found)}, s.Now())
 		}
 		return p.Propose(c, s.Now())
 	})

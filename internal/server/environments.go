@@ -18,6 +18,7 @@ import (
 	"github.com/deployster-go/deployster/environment"
 	"github.com/deployster-go/deployster/environment/definition"
 	"github.com/deployster-go/deployster/environment/report"
+	"github.com/deployster-go/deployster/internal/acceptance"
 	"github.com/deployster-go/deployster/internal/identity"
 	"github.com/deployster-go/deployster/internal/objects"
 	"github.com/deployster-go/deployster/inventory"
@@ -47,11 +48,9 @@ func (s *Server) environment(ctx context.Context, name string, asOf int64, comma
 		}
 		command = c
 	case environment.Update:
-		if hosts, err = s.drafted(ctx, name, &c.Definition); err == nil {
-			c.Inventory = s.Hosts.Identity()
-			err = s.bindUpdate(ctx, name, &c, hosts)
-		}
-		command = c
+		command, hosts, err = s.update(ctx, name, c)
+	case environment.Accept:
+		hosts, err = s.acceptable(ctx, name)
 	case environment.Deploy:
 		c.Hosts, c.Inventory, err = s.deployable(ctx, name, c.Revision)
 		command = c
@@ -86,6 +85,36 @@ func (s *Server) environment(ctx context.Context, name string, asOf int64, comma
 		return nil, err
 	}
 	return s.environments.CommandIf(ctx, name, command, wrong, hosts...)
+}
+
+// update returns the command that a sender may have recorded for an update, and the hosts here that its definition selects.
+func (s *Server) update(ctx context.Context, name string, c environment.Update) (command environment.Command, hosts []string, err error) {
+	if hosts, err = s.drafted(ctx, name, &c.Definition); err != nil {
+		return c, nil, err
+	}
+	c.Inventory = s.Hosts.Identity()
+	found, err := s.bindUpdate(ctx, name, &c, hosts)
+	if err != nil || len(found) == 0 {
+		return c, hosts, err
+	}
+	return environment.Ask{Update: c, Excess: acceptance.Lines(found), ID: s.NewID()}, hosts, nil
+}
+
+// acceptable are the hosts here that a revision selects which waits to be accepted. It fails if what the revision carries is
+// not here. If none waits, the command is refused.
+func (s *Server) acceptable(ctx context.Context, name string) (hosts []string, err error) {
+	var asked report.Asked
+	waits := false
+	if s.environments.Ask(name, func(e *environment.State) error {
+		asked, waits = e.Asked(s.Now())
+		return nil
+	}) != nil || !waits {
+		return nil, nil
+	}
+	if err := s.checkCarried(ctx, asked.Definition); err != nil {
+		return nil, err
+	}
+	return s.selected(asked.Definition.InstanceGroup.Query)
 }
 
 // unrevised refuses an environment that has got another revision since an event; 0 is none.

@@ -5,9 +5,9 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
-	"time"
 
 	"github.com/deployster-go/deployster/deploylog"
+	"github.com/deployster-go/deployster/internal/acceptance"
 	"github.com/deployster-go/deployster/pipeline/definition"
 	"github.com/deployster-go/deployster/pipeline/upstream"
 )
@@ -44,23 +44,9 @@ type Payload struct {
 	Takes        []upstream.Input       `json:"inputs,omitempty"`   // of a revision: those of other pipelines that it takes
 	Fix          bool                   `json:"fix,omitempty"`      // the revision enters stages in which earlier ones failed
 	Bound        bool                   `json:"bound,omitempty"`    // by an identity that may bring no more than the definition names and allows
-	Asks         *AskInfo               `json:"asks,omitempty"`     // of a release that was asked for
-	Accepted     *AcceptInfo            `json:"accepted,omitempty"` // of a release that was asked for before
+	Asks         *acceptance.Asks       `json:"asks,omitempty"`     // of a release that was asked for
+	Accepted     *acceptance.Accepted   `json:"accepted,omitempty"` // of a release that was asked for before
 	Files        Files                  `json:"files,omitzero"`     // of a definition: what it names itself, when it was defined
-}
-
-// AskInfo is what a release asks for that may not be released by its sender.
-type AskInfo struct {
-	Content string    `json:"content"` // hash of all that it brings
-	Excess  []string  `json:"excess"`  // what of that it may not bring, a line each
-	Expires time.Time `json:"expires"`
-}
-
-// AcceptInfo is who let a release bring what its sender may not.
-type AcceptInfo struct {
-	By      string `json:"by"`
-	Asked   string `json:"asked"` // deployment of the event that asked
-	Content string `json:"content"`
 }
 
 // KeepsManifests is the version of the payload of a definition since which revisions under
@@ -100,9 +86,7 @@ func Cause(e deploylog.Event) string {
 		PipelinePaused, PipelineResumed, StagePaused, StageResumed, ReleaseDeclined:
 		return p.Reason
 	case ReleaseAsked:
-		if p.Asks != nil {
-			return strings.Join(p.Asks.Excess, "; ")
-		}
+		return p.Asks.Cause()
 	case StepsEnded:
 		if len(p.Steps) > 0 {
 			return p.Steps[0].Error

@@ -16,6 +16,7 @@ import (
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/environment"
 	"github.com/deployster-go/deployster/environment/definition"
+	"github.com/deployster-go/deployster/environment/record"
 	"github.com/deployster-go/deployster/internal/cli/app"
 	"github.com/deployster-go/deployster/internal/cli/arguments"
 	"github.com/deployster-go/deployster/internal/cli/exit"
@@ -93,11 +94,12 @@ func runCreate(ctx context.Context, a *app.App, o createOptions) error {
 }
 
 type updateOptions struct {
-	name string
-	base int
-	file string
-	set  []string
-	work workFlags
+	name    string
+	base    int
+	file    string
+	set     []string
+	pending bool
+	work    workFlags
 }
 
 func newUpdateCommand(a *app.App) *cobra.Command {
@@ -115,7 +117,11 @@ The change is one of these:
                    they were in the base, unless task.manifest is set (a path below the
                    workspace); with --var or --var-file the variables are those of now
   neither          only the manifest of the base, what it includes and the variables, as
-                   they are now`,
+                   they are now
+
+Through a server, an operator of this environment alone brings what its definition names
+and allows. With --pending a revision that brings more is asked for: it is made once an
+operator of everything accepts it ("env accept").`,
 		Example: `  deployster env update shop/prod --base 1 --set task.vars.image=shop:2
   deployster env update shop/prod --base 2 --set deployment.method=Surge --set deployment.max_over=2
   deployster env update shop/prod --base 3 -f prod.yaml`,
@@ -134,6 +140,7 @@ The change is one of these:
 	c.Flags().IntVar(&o.base, "base", 0, "revision to change, which must be the newest")
 	c.Flags().StringVarP(&o.file, "file", "f", "", "another definition")
 	c.Flags().StringArrayVar(&o.set, "set", nil, "a value of the definition, as KEY=VALUE (repeatable)")
+	c.Flags().BoolVar(&o.pending, "pending", false, "ask for it if you may not make it as it is")
 	o.work.registerDrafting(c)
 	return c
 }
@@ -152,7 +159,7 @@ func runUpdate(ctx context.Context, a *app.App, o updateOptions) error {
 		if d.hosts, err = among.Selected(d.InstanceGroup.Query); err != nil {
 			return exit.Invalid(err)
 		}
-		events, err := recordDraft(ctx, a, e, environment.Update{Base: o.base, Definition: d.Definition, Inventory: among.Identity(), By: app.Whoami()}, &d, base.Definition, o.work)
+		events, err := recordDraft(ctx, a, e, environment.Update{Base: o.base, Definition: d.Definition, Inventory: among.Identity(), Pending: o.pending, By: app.Whoami()}, &d, base.Definition, o.work)
 		if err != nil {
 			return err
 		}
@@ -164,6 +171,11 @@ func runUpdate(ctx context.Context, a *app.App, o updateOptions) error {
 			}
 		}
 		number := o.base + 1
+		if asks := record.Read(events[0].Data).Asks; asks != nil {
+			return a.Recorded(d.document(map[string]any{"environment": o.name}), events,
+				fmt.Sprintf("revision %d of environment %s is asked for, and made once an operator of everything accepts it", number, o.name),
+				fmt.Sprintf("\n  deployster env accept %s %d --content %s", o.name, number, asks.Content))
+		}
 		return a.Recorded(d.document(map[string]any{"environment": o.name, "revision": number, "differences": definition.Diff(base.Definition, d.Definition)}), events,
 			fmt.Sprintf("environment %s has revision %d", o.name, number), fmt.Sprintf("; nothing happens yet: deployster env deploy %s --revision %d", o.name, number))
 	})

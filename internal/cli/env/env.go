@@ -37,7 +37,7 @@ hosts come and go, tasks die and drift.`,
   deployster env run`,
 	}
 	c.AddCommand(
-		newCreateCommand(a), newUpdateCommand(a), newDeployCommand(a), newRollbackCommand(a), newRestartCommand(a),
+		newCreateCommand(a), newUpdateCommand(a), newAcceptCommand(a), newDeclineCommand(a), newDeployCommand(a), newRollbackCommand(a), newRestartCommand(a),
 		newPauseCommand(a), newResumeCommand(a), newConfirmCommand(a), newPromoteCommand(a), newCordonCommand(a), newUncordonCommand(a), newDrainCommand(a),
 		newDeleteCommand(a), newCleanCommand(a), newAdoptCommand(a), newRunCommand(a),
 		newStatusCommand(a), newListCommand(a), newRevisionsCommand(a), newShowCommand(a),

@@ -251,7 +251,9 @@ func newShowCommand(a *app.App) *cobra.Command {
 		Use:   "show NAME",
 		Short: "Print the definition of a revision, and what it carries",
 		Long: `Print the definition of a revision, as a file that "env create" and "env update"
-take, with the hashes of the files that the revision carries, and its variables. Of an environment that is deleted it is said that it is.`,
+take, with the hashes of the files that the revision carries, and its variables. It says
+who accepted it (env accept), and which next one waits to be accepted; --revision shows that
+one, too. It notes if the environment is deleted.`,
 		Example: "  deployster env show shop/prod\n  deployster env show shop/prod --revision 3 > prod.yaml",
 		Args:    arguments.Named("an environment"),
 		RunE: func(c *cobra.Command, args []string) error {
@@ -269,7 +271,7 @@ take, with the hashes of the files that the revision carries, and its variables.
 
 func runShow(ctx context.Context, a *app.App, o showOptions) error {
 	return withEnvironments(ctx, a, []string{o.name}, o.at, func(e *query.Environments) error {
-		r, err := e.Revision(o.name, o.revision)
+		r, asked, err := e.Shown(o.name, o.revision)
 		if err != nil {
 			return err
 		}
@@ -282,6 +284,9 @@ func runShow(ctx context.Context, a *app.App, o showOptions) error {
 			return err
 		}
 		document := map[string]any{"environment": o.name, "revision": r}
+		if asked != nil {
+			document["asked"] = asked
+		}
 		if variables, err := texts.Variables(r.Definition.Task.Includes); err == nil && variables != nil {
 			document["variables"] = variables
 		}
@@ -303,9 +308,20 @@ func runShow(ctx context.Context, a *app.App, o showOptions) error {
 			if report.Deleted {
 				fmt.Fprintf(a.Err, "note: environment %s is deleted; this is its revision %d%s\n", o.name, r.Number, left)
 			}
-			return a.Printf("%s%s", r.Definition.YAML(), a.Wrapped(carriedText(texts, r.Definition)))
+			return a.Printf("%s%s%s", r.Definition.YAML(), a.Wrapped(carriedText(texts, r.Definition)), a.Wrapped(acceptanceText(r, asked)))
 		})
 	})
+}
+
+// acceptanceText is who accepted a revision, and which one waits to be accepted, as comments of a definition.
+func acceptanceText(r report.Revision, asked *report.Asked) (text string) {
+	if by := r.Accepted; by != nil {
+		text = fmt.Sprintf("# %s asked for it, and %s accepted it.\n", output.InLine(r.By), output.InLine(by.By))
+	}
+	if asked != nil {
+		text += fmt.Sprintf("# %s asks for revision %d (event %d), which is not made: %s\n", output.InLine(asked.By), asked.Revision, asked.Seq, output.InLine(asked.Cause()))
+	}
+	return text
 }
 
 // carriedText is what a revision carries, as comments of a definition.
