@@ -17,6 +17,7 @@ require (
 	github.com/dlclark/regexp2/v2 v2.13.0
 	github.com/docker/cli v29.9.3+incompatible
 	github.com/dunglas/httpsfv v1.0.2
+	github.com/fsnotify/fsnotify v1.10.1
 	github.com/go-git/go-git/v5 v5.19.3
 	github.com/go-jose/go-jose/v4 v4.1.4
 	github.com/go-logr/logr v1.4.3

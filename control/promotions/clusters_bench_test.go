@@ -157,16 +157,24 @@ func (f *flotilla) carries(pipeline int, revision string) {
 	<-f.over
 }
 
-// rests measures what processes need while nothing happens.
+// rests measures what processes need while nothing happens. In two minutes the runtime collects garbage
+// once, and clusters say twice that nothing has changed.
 func rests(b *testing.B, all []*flotilla) {
 	b.Helper()
-	const rest = 20 * time.Second
+	const rest, bookmarks = 2 * time.Minute, 2
 	<-time.After(3 * time.Second) // what began has ended
 	before := map[*flotilla]time.Duration{}
 	for _, f := range all {
 		before[f] = f.used()
 	}
-	<-time.After(rest)
+	for range bookmarks {
+		<-time.After(rest / bookmarks)
+		for _, f := range all {
+			for _, s := range f.servers {
+				s.Bookmark()
+			}
+		}
+	}
 	for _, f := range all {
 		f.rest = 100 * float64(f.used()-before[f]) / float64(rest)
 		f.memory = f.resident()

@@ -9,10 +9,12 @@ import (
 	"sync"
 	"time"
 
+	"github.com/fsnotify/fsnotify"
+
 	"github.com/deployster-go/deployster/deploylog"
 )
 
-// watchPause is how often a watch looks for what other processes appended;
+// watchPause is how often a watch looks for what other processes appended while they do;
 // appends of this process wake it at once.
 const watchPause = 50 * time.Millisecond
 
@@ -23,24 +25,76 @@ const lookPause = time.Second
 // writes tells when the write-ahead log was written, which costs less than a look into the log.
 type writes struct {
 	file string
-	size int64
-	last time.Time // the time of the file
-	at   time.Time // when that was looked at
-	look time.Time // the last time that the log was to be looked into
+	info os.FileInfo // of the file; nil is none
+	at   time.Time   // when that was looked at
+	look time.Time   // the last time that the log was to be looked into
+
+	notify   *fsnotify.Watcher // nil if the system does not tell of writes
+	notified os.FileInfo       // the file of which it tells; nil is none
+}
+
+func newWrites(file string) *writes {
+	w := &writes{file: file}
+	w.notify, _ = fsnotify.NewWatcher() // without one the file is looked at all the time
+	return w
+}
+
+func (w *writes) close() {
+	if w.notify != nil {
+		_ = w.notify.Close()
+	}
 }
 
 // again reports whether the log is to be looked into: it may have been written since the last time.
 func (w *writes) again(now time.Time) bool {
-	before, quiet := *w, false
+	before, at := w.info, w.at
+	w.info, w.at = nil, now
 	if info, err := os.Stat(w.file); err == nil {
-		w.size, w.last = info.Size(), info.ModTime()
-		quiet = w.size == before.size && w.last.Equal(before.last) && before.at.Sub(before.last) > lookPause
+		w.info = info
 	}
-	w.at = now
-	if quiet && now.Sub(w.look) < lookPause {
+	if before != nil && same(w.info, before) && w.info.Size() == before.Size() && w.info.ModTime().Equal(before.ModTime()) &&
+		at.Sub(before.ModTime()) > lookPause && now.Sub(w.look) < lookPause {
 		return false
 	}
 	w.look = now
+	return true
+}
+
+func same(a, b os.FileInfo) bool { return a != nil && b != nil && os.SameFile(a, b) }
+
+// rests reports whether the system tells of the next write of the file, which nobody has written for a
+// while. What was written before the system was asked to tell it does not tell: another look finds that.
+func (w *writes) rests() bool {
+	if w.notify == nil || w.info == nil || w.at.Sub(w.info.ModTime()) <= lookPause {
+		return false
+	}
+	if same(w.notified, w.info) {
+		return true
+	}
+	_ = w.notify.Remove(w.file) // another one that was there, and may be gone
+	if w.notified = nil; w.notify.Add(w.file) == nil {
+		w.notified = w.info
+	}
+	return false
+}
+
+// wait returns when the file is to be looked at again, and false if end is closed.
+func (w *writes) wait(end <-chan struct{}) bool {
+	pause := time.NewTimer(watchPause)
+	defer pause.Stop()
+	var told <-chan fsnotify.Event
+	var failed <-chan error
+	if w.rests() {
+		told, failed = w.notify.Events, w.notify.Errors
+		pause.Reset(lookPause)
+	}
+	select {
+	case <-end:
+		return false
+	case <-pause.C:
+	case <-told:
+	case <-failed: //nolint:errcheck // that it may have missed a write is enough to know
+	}
 	return true
 }
 
@@ -78,15 +132,9 @@ func (e *elsewhere) next() <-chan struct{} {
 }
 
 func (e *elsewhere) look(file string, end <-chan struct{}) {
-	ticks := time.NewTicker(watchPause)
-	defer ticks.Stop()
-	w := writes{file: file}
-	for {
-		select {
-		case <-end:
-			return
-		case <-ticks.C:
-		}
+	w := newWrites(file)
+	defer w.close()
+	for w.wait(end) {
 		if !w.again(time.Now()) {
 			continue
 		}

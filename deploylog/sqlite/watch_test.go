@@ -168,6 +168,42 @@ func TestAWatchLooksIntoALogThatWasWritten(t *testing.T) {
 	looks(2200*time.Millisecond, true, "it is looked into once in a second in any case")
 	wrote("ab", 2210*time.Millisecond)
 	looks(2250*time.Millisecond, true, "it was written again")
+	require.NoError(t, os.Rename(file, file+"-old"))
+	wrote("ab", 60*time.Millisecond)
+	looks(2300*time.Millisecond, true, "it is another file")
+}
+
+// Nobody looks at a log all the time that is not written: the system tells of the next write, also if the
+// file was exchanged.
+func TestAWatchRestsUntilTheNextWrite(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "log.db-wal")
+	w := newWrites(file)
+	defer w.close()
+	rests := func(want bool, why string) {
+		t.Helper()
+		w.again(time.Now())
+		assert.Equal(t, want, w.rests(), why)
+	}
+	rests(false, "there is no file")
+	for range 2 {
+		require.NoError(t, os.WriteFile(file, []byte("a"), 0o600))
+		rests(false, "it was written just now")
+		long := time.Now().Add(-time.Minute)
+		require.NoError(t, os.Chtimes(file, long, long))
+		rests(false, "what was written before the system tells of it was not seen yet")
+		rests(true, "the system tells of the next write")
+		require.NoError(t, os.WriteFile(file, []byte("b"), 0o600))
+		select {
+		case <-w.notify.Events:
+		case <-waittest.Context(t).Done():
+			t.Fatal("nobody tells of the write")
+		}
+		rests(false, "it was written just now")
+		require.NoError(t, os.Rename(file, file+"-old"))
+		rests(false, "there is no file again")
+	}
+	w = &writes{file: file + "-old", info: must.Get(os.Stat(file + "-old"))(t), at: time.Now().Add(time.Hour)}
+	assert.False(t, w.rests(), "the system tells nothing")
 }
 
 func heartbeats(t *testing.T, log *Log) []deploylog.Heartbeat {

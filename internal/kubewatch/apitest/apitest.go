@@ -133,6 +133,9 @@ func (s *Server) Without(api string, without bool) {
 // that.
 func (s *Server) Refuse(verb, answer string) { s.change(func() { s.refuses[verb] = answer }) }
 
+// Bookmark tells all watches how far they are, as real servers do once a minute.
+func (s *Server) Bookmark() { s.change(func() {}) }
+
 // Cut ends all watches.
 func (s *Server) Cut() { s.change(func() { s.cuts++ }) }
 
