@@ -51,6 +51,9 @@ type Options struct {
 	// Context is the name of a docker context.
 	Context string
 
+	// Source is what names the Host or the Context, such as "the inventory", for errors.
+	Source string
+
 	// Tunnels holds the ssh connections of the process, which engines of one address
 	// share; nil is one of the engine's own. They must be open as long as the engine.
 	Tunnels *Tunnels

@@ -1,6 +1,7 @@
 package docker
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -10,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/containerd/errdefs"
 	dockercontext "github.com/docker/cli/cli/context"
 	dockerendpoint "github.com/docker/cli/cli/context/docker"
 	"github.com/docker/cli/cli/context/store"
@@ -20,6 +22,9 @@ import (
 // DOCKER_HOST or the default socket.
 const defaultContext = "default"
 
+// DefaultHost is the address of the engine if nothing names another one.
+const DefaultHost = client.DefaultDockerHost
+
 // endpoint is where an engine is, with what is needed to get in.
 type endpoint struct {
 	address string // as the user wrote it
@@ -27,6 +32,9 @@ type endpoint struct {
 	context string // name of the docker context that it is from, if any
 	docker  dockerendpoint.Endpoint
 }
+
+// Source returns what named the engine: a variable, a file, a context, or Options.Source.
+func (e *Engine) Source() string { return e.endpoint.source }
 
 func (e endpoint) scheme() string {
 	scheme, _, _ := strings.Cut(e.address, "://")
@@ -80,8 +88,8 @@ func (e endpoint) clientOptions(through *tunnel) ([]client.Opt, error) {
 // resolve finds the endpoint as the docker command does, most explicit first.
 // chosen is the context that Docker's configuration in the directory names.
 func resolve(options Options, directory, chosen string) (endpoint, error) {
-	host, hostSource := options.Host, "the given host"
-	name, nameSource := options.Context, "the given context"
+	host, hostSource := options.Host, cmp.Or(options.Source, "the given host")
+	name, nameSource := options.Context, cmp.Or(options.Source, "the given context")
 	switch {
 	case host != "" && name != "":
 		return endpoint{}, fmt.Errorf("both the Docker host %q and the Docker context %q are given: choose one", host, name)
@@ -103,7 +111,7 @@ func resolve(options Options, directory, chosen string) (endpoint, error) {
 		host, hostSource = options.Env("DOCKER_HOST"), "DOCKER_HOST"
 	}
 	if host == "" {
-		host, hostSource = client.DefaultDockerHost, "the default socket"
+		host, hostSource = DefaultHost, "the default socket"
 	}
 	return fromHost(host, hostSource, options.Env, directory)
 }
@@ -203,6 +211,9 @@ func fromContext(name, source, directory string) (endpoint, error) {
 		return endpoint{}, fmt.Errorf("docker context %q (from %s) in %s: %w; `docker context ls` lists what is there", name, source, directory, err)
 	}
 	metadata, err := contexts.GetMetadata(name)
+	if errdefs.IsNotFound(err) {
+		return endpoint{}, fmt.Errorf("there is no docker context %q (from %s) in %s; `docker context ls` lists what is there", name, source, directory)
+	}
 	if err != nil {
 		return fail(err)
 	}

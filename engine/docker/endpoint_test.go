@@ -91,7 +91,7 @@ func TestWhichEngine(t *testing.T) {
 		{name: "ssh", options: Options{Host: "ssh://somebody@engine.example:22"}, want: "ssh://somebody@engine.example:22"},
 
 		{name: "host and context", options: Options{Host: "unix:///a.sock", Context: "other"}, fails: []string{"choose one"}},
-		{name: "an unknown context", options: Options{Context: "nope"}, fails: []string{`"nope"`, plain, "docker context ls"}},
+		{name: "an unknown context", options: Options{Context: "nope", Source: "the inventory"}, fails: []string{`there is no docker context "nope" (from the inventory) in ` + plain + "; `docker context ls` lists what is there"}},
 		{name: "an unknown context in the environment", env: map[string]string{"DOCKER_CONTEXT": "nope"}, fails: []string{`"nope"`, "DOCKER_CONTEXT"}},
 		{name: "an unknown scheme", options: Options{Host: "gopher://engine.example"}, fails: []string{"gopher", "tcp://"}},
 		{name: "an unknown scheme in a context", options: Options{Context: "odd"}, fails: []string{`"odd"`, "gopher"}},

@@ -98,6 +98,9 @@ func (e endpoint) advice(err error) string {
 	case e.scheme() == "ssh":
 		return e.sshAdvice(err)
 	case errors.Is(err, syscall.EACCES), errors.Is(err, os.ErrPermission), strings.Contains(text, "permission denied"):
+		if os.Geteuid() == 0 {
+			return "root may not use it, and needs no group: check with `ls -l` that it is the engine's socket"
+		}
 		return fmt.Sprintf("you may not use %s: join the group that owns it (usually `sudo usermod -aG docker $USER`, then log in again), or run as root", e.address)
 	case errors.As(err, &dns):
 		return "check the host's name"

@@ -280,7 +280,7 @@ func (s *session) dialCommand(ctx context.Context) (net.Conn, error) {
 		leave(isCrowded(err))
 		var said *sshError
 		if errors.As(err, &said) {
-			said.remedy = s.settings.complete(said.remedy)
+			said.remedy = s.settings.complete(said.remedy, s.tunnel.target.socket())
 		}
 		wait := pause/2 + time.Duration(s.tunnel.owner.jitter()*float64(pause))
 		if spent += time.Since(began) + wait; err == nil || !dropped || spent > openPatience {

@@ -71,9 +71,15 @@ var known = []saying{
 // crowded are the sayings of a server that has dropped a login.
 var crowded = []string{"Not allowed at this time", "kex_exchange_identification", "Connection closed by", "Connection reset", "closed by remote host"}
 
+// What opens the engine's socket to an account. Root needs no group.
+const (
+	joinGroup = "add it to the group with `sudo usermod -aG docker USER`"
+	ofRoot    = "check that SOCKET is the engine's (`ls -l SOCKET` there), or name another one: ssh://HOST/PATH"
+)
+
 // spoken are sayings of the far side, which a login does not print.
 var spoken = []saying{
-	{has: "permission denied", remedy: "the account may not use Docker there: add it to the group with `sudo usermod -aG docker USER`"},
+	{has: "permission denied", remedy: "the account may not use Docker there: " + joinGroup},
 	{has: "Is the docker daemon running", remedy: "start Docker there: `sudo systemctl start docker`"},
 	{has: "connection refused", remedy: "start Docker there: `sudo systemctl start docker`"},
 	{has: "no such file or directory", remedy: "start Docker there: `sudo systemctl start docker`, or name its socket: ssh://HOST/PATH"},
@@ -152,12 +158,12 @@ func explainSSH(said string, ended error) *sshError {
 // explainBoth completes why the docker command at the far side did not answer by why its
 // socket was not forwarded; "" is not known.
 func (s *session) explainBoth(failed *sshError, refusal string) {
-	defer func() { failed.remedy = s.settings.complete(failed.remedy) }()
+	defer func() { failed.remedy = s.settings.complete(failed.remedy, s.tunnel.target.socket()) }()
 	if failed.kind != noCommand {
 		return
 	}
 	failed.words += fmt.Sprintf("; sshd there does not connect to %s either", s.tunnel.target.socket())
-	failed.remedy = "install Docker there, or have sshd connect to its socket: `AllowTcpForwarding yes` and `AllowStreamLocalForwarding yes` in its sshd_config, and `sudo usermod -aG docker USER`"
+	failed.remedy = "install Docker there, or have sshd connect to its socket: `AllowTcpForwarding yes` and `AllowStreamLocalForwarding yes` in its sshd_config. If USER may not use Docker, " + joinGroup
 	if isForbidding(refusal) || s.tunnel.isForbidden() {
 		failed.remedy = "set `AllowTcpForwarding yes` and `AllowStreamLocalForwarding yes` in its sshd_config, or have the docker command in the PATH of USER"
 	}

@@ -169,7 +169,7 @@ func (p *sshProcess) stop() {
 
 // completed adds to a failed login what ssh does not say.
 func (t *tunnel) completed(settings *settings, failed *sshError) *sshError {
-	failed.remedy = settings.complete(failed.remedy)
+	failed.remedy = settings.complete(failed.remedy, t.target.socket())
 	machine := first(settings.values, "hostname")
 	if port := first(settings.values, "port"); port != "22" && port != "" {
 		machine = "[" + machine + "]:" + port

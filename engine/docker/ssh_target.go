@@ -177,8 +177,12 @@ func first(values map[string][]string, key string) string {
 }
 
 // complete puts names in a remedy.
-func (s *settings) complete(remedy string) string {
-	return strings.NewReplacer("USER", first(s.values, "user"), "HOST", first(s.values, "host")).Replace(remedy)
+func (s *settings) complete(remedy, socket string) string {
+	user := first(s.values, "user")
+	if user == "root" {
+		remedy = strings.Replace(remedy, joinGroup, ofRoot, 1)
+	}
+	return strings.NewReplacer("USER", user, "HOST", first(s.values, "host"), "SOCKET", socket).Replace(remedy)
 }
 
 // knownHosts is the option of ssh-keygen that names the file with the keys of hosts, "" for the usual one.

@@ -239,7 +239,16 @@ func TestSSHFails(t *testing.T) {
 	})
 	server.lines = []string{"AllowStreamLocalForwarding no", dockerCommand(t, "echo permission denied while trying to connect to the Docker daemon >&2; exit 1")}
 	server.restart()
-	t.Run("not in the group", func(t *testing.T) { fails(t, "permission denied while trying", "usermod -aG docker") })
+	t.Run("not in the group", func(t *testing.T) {
+		group, root := "usermod -aG docker", "check that /var/run/docker.sock is the engine's"
+		if os.Getuid() == 0 { // which needs no group
+			group, root = root, group
+		}
+		fails(t, "permission denied while trying", group)
+		assert.NotContains(t, must.Fail(Open(t.Context(), Options{Host: server.address()})).Error(), root)
+		remedy := (&settings{values: map[string][]string{"user": {"deploy"}}}).complete(spoken[0].remedy, defaultSocket)
+		assert.Contains(t, remedy, "`sudo usermod -aG docker deploy`")
+	})
 	server.lines = []string{"AllowStreamLocalForwarding no", dockerCommand(t, "echo 'Cannot connect to the Docker daemon at unix:///var/run/docker.sock. Is the docker daemon running?' >&2; exit 1")}
 	server.restart()
 	t.Run("the daemon is down", func(t *testing.T) {

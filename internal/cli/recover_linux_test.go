@@ -173,7 +173,7 @@ func TestAnActionWhoseEngineWasLostIsNotRunBesideItself(t *testing.T) {
 	first := s.start("apply", "m.yaml", "--confirm", "NO", "--lost-for", "1s")
 	s.untilBusy("a")
 	w.cut()
-	s.wantEnd(first, 1)
+	s.wantEnd(first, 1, "note: this acts on docker", "at "+w.address()+` (from context "mine")`)
 	dead := s.events()[0].Deployment
 	if names := s.names(); !slices.Contains(names, "action-lost action/a/set") || !slices.Contains(names, "resource-lost resource/a") || names[len(names)-1] != "run-lost run/m.yaml" {
 		t.Errorf("the log tells %v", names)

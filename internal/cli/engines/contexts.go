@@ -38,5 +38,5 @@ func Address(a *app.App, h inventory.Host) (string, error) {
 	if err := checkContext(h.Context, a.WithoutTLS); err != nil {
 		return "", err
 	}
-	return docker.Address(docker.Options{Context: h.Context, Env: a.WithoutTLS})
+	return docker.Address(docker.Options{Context: h.Context, Source: "the inventory", Env: a.WithoutTLS})
 }

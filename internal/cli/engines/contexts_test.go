@@ -11,6 +11,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/deployster-go/deployster/engine"
+	"github.com/deployster-go/deployster/engine/docker"
 	"github.com/deployster-go/deployster/internal/cli/app"
 	"github.com/deployster-go/deployster/internal/cli/output"
 	"github.com/deployster-go/deployster/internal/must"
@@ -52,4 +54,25 @@ func TestAHostMayBeAContextOfTheDockerCommand(t *testing.T) {
 	require.NoError(t, os.WriteFile(filepath.Join(other, "meta.json"), []byte("{"), 0o600))
 	assert.Equal(t, "unix:///run/prod.sock", address(inventory.Host{Engine: inventory.Docker, Context: "prod-eu"}), "a broken context spoils another")
 	assert.Contains(t, unknown("nothing"), "nothing")
+}
+
+func TestAnEngineThatIsNotTheUsualOneIsNamed(t *testing.T) {
+	far := engine.Info{Name: Docker, Version: "28.2", Address: "ssh://far"}
+	usual := engine.Info{Name: Docker, Version: "28.2", Address: docker.DefaultHost}
+	both := map[string]string{"DOCKER_HOST": "ssh://far", "DOCKER_CONTEXT": "lab"}
+	for _, test := range []struct {
+		info   engine.Info
+		source string
+		env    map[string]string
+		want   string
+	}{
+		{usual, "the default socket", nil, ""},
+		{usual, "DOCKER_HOST", both, "this acts on docker 28.2 at " + docker.DefaultHost + ": DOCKER_HOST overrides DOCKER_CONTEXT"},
+		{far, "DOCKER_HOST", both, "this acts on docker 28.2 at ssh://far: DOCKER_HOST overrides DOCKER_CONTEXT"},
+		{far, `context "lab"`, map[string]string{"DOCKER_CONTEXT": "lab"}, `this acts on docker 28.2 at ssh://far (from context "lab")`},
+		{engine.Info{Name: OCI, Version: "1", Address: "/run"}, "", both, ""},
+		{engine.Info{Name: Kubernetes, Version: "v1.32", Address: "https://c/apps"}, "", both, "this acts on kubernetes v1.32 at https://c/apps"},
+	} {
+		assert.Equal(t, test.want, noteOf(test.info, test.source, func(name string) string { return test.env[name] }))
+	}
 }

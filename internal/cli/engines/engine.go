@@ -61,6 +61,33 @@ func Connect(ctx context.Context, a *app.App, news io.Writer, f Flags) (*work.Co
 	return on, err
 }
 
+// Note says which engine a command acts on, unless it is the usual one of this machine.
+func Note(a *app.App, on *work.Connection) {
+	source := ""
+	if e, is := on.Engine.(*docker.Engine); is {
+		source = e.Source()
+	}
+	if text := noteOf(on.Info, source, a.Getenv); text != "" {
+		a.Notice("note: " + text)
+	}
+}
+
+// noteOf returns what Note says; "" is nothing.
+func noteOf(info engine.Info, source string, env func(string) string) string {
+	text := fmt.Sprintf("this acts on %s %s at %s", info.Name, info.Version, info.Address)
+	overrides := env("DOCKER_HOST") != "" && env("DOCKER_CONTEXT") != ""
+	switch {
+	case info.Name == OCI, info.Name == Docker && !overrides && info.Address == docker.DefaultHost:
+		return ""
+	case info.Name == Docker && overrides:
+		return text + ": DOCKER_HOST overrides DOCKER_CONTEXT"
+	case source != "":
+		return text + " (from " + source + ")"
+	default:
+		return text
+	}
+}
+
 // reach is how an engine is reached that has ways of its own.
 type reach struct {
 	tls     runs.EngineTLS
@@ -168,8 +195,8 @@ func OpenOCI(ctx context.Context, a *app.App, news io.Writer) (*oci.Engine, erro
 }
 
 // dockerAt is the Docker Engine of a host at an address, with the files of one that has its own.
-func dockerAt(a *app.App, address string, tls runs.EngineTLS, env func(string) string, news io.Writer) docker.Options {
-	o := docker.Options{Host: address, Env: env, Tunnels: a.Tunnels(), Timeout: work.HostTimeout, Logger: app.Logger(news)}
+func dockerAt(a *app.App, address, source string, tls runs.EngineTLS, env func(string) string, news io.Writer) docker.Options {
+	o := docker.Options{Host: address, Source: source, Env: env, Tunnels: a.Tunnels(), Timeout: work.HostTimeout, Logger: app.Logger(news)}
 	if files := docker.TLS(tls); files != (docker.TLS{}) {
 		o.TLS = &files
 	}
@@ -214,7 +241,7 @@ func Dial(a *app.App, file string, news io.Writer, f Flags) work.Dial {
 
 // openHost opens the Docker Engine of a host of an inventory.
 func openHost(ctx context.Context, a *app.App, h inventory.Host, tls runs.EngineTLS, news io.Writer, lostFor time.Duration) (*docker.Engine, error) {
-	options := dockerAt(a, h.Endpoint, tls, a.WithoutTLS, news)
+	options := dockerAt(a, h.Endpoint, "the inventory", tls, a.WithoutTLS, news)
 	options.LostFor = lostFor
 	if h.Context != "" {
 		if err := checkContext(h.Context, a.WithoutTLS); err != nil {

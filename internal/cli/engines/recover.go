@@ -125,6 +125,9 @@ func (f *finder) Open(ctx context.Context, used runs.EngineUsed) (found runs.Con
 	return found, done, err
 }
 
+// ofLog is the source of the engine of a dead run.
+const ofLog = "the log"
+
 // openDocker opens the Docker Engine that a run used: by the context that led to it
 // then, and by its address. An old log records only the address, and a socket means
 // another engine on each machine.
@@ -147,9 +150,9 @@ func (f *finder) openDocker(ctx context.Context, used runs.EngineUsed) (runs.Con
 	if used.TLS != (runs.EngineTLS{}) {
 		env = f.app.WithoutTLS
 	}
-	ways := []docker.Options{dockerAt(f.app, used.Address, used.TLS, env, f.news)}
+	ways := []docker.Options{dockerAt(f.app, used.Address, ofLog, used.TLS, env, f.news)}
 	if used.Context != "" {
-		ways = append([]docker.Options{{Context: used.Context, Env: f.app.Getenv, Tunnels: f.app.Tunnels(), Timeout: work.HostTimeout, Logger: app.Logger(f.news)}}, ways...)
+		ways = append([]docker.Options{{Context: used.Context, Source: ofLog, Env: f.app.Getenv, Tunnels: f.app.Tunnels(), Timeout: work.HostTimeout, Logger: app.Logger(f.news)}}, ways...)
 	}
 	var away error
 	for _, way := range ways {

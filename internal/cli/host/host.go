@@ -21,8 +21,13 @@ import (
 // NewCommand returns the commands of the hosts of an inventory.
 func NewCommand(a *app.App) *cobra.Command {
 	c := &cobra.Command{
-		Use:     "host",
-		Short:   "List, check and trust hosts of the inventory",
+		Use:   "host",
+		Short: "List, check and trust hosts of the inventory",
+		Long: `List, check and trust hosts of the inventory.
+
+The inventory is a YAML file of hosts, each with the endpoint or the docker context of its
+engine. "deployster schema inventory" prints its format. DOCKER_HOST and DOCKER_CONTEXT do
+not count for its hosts: they name the engine of "deployster plan" and "deployster apply".`,
 		Example: "  deployster host list --query 'attribute:stack == beta'\n  deployster host check\n  deployster host trust",
 	}
 	c.AddCommand(newListCommand(a), newCheckCommand(a), newTrustCommand(a))

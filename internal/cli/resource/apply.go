@@ -80,6 +80,10 @@ what depends on it is looked at after that. --prune removes what runs of these
 manifests made and they no longer declare, such as the instance of a key that
 for_each has no more, once all that is declared is as configured.
 
+The Docker Engine is the one that DOCKER_HOST or DOCKER_CONTEXT names, else that of the
+current docker context, as for the docker command. Another one than this machine's is
+named on stderr.
+
 Images of types have the content that deployster.lock says, where the workspace has
 that file (see "deployster lock"). With --locked an image that it does not have is
 refused.

@@ -64,6 +64,10 @@ With -o the plan is saved, for "apply FILE" to do exactly that, and nothing
 else. The file holds no secrets in clear. Given a saved PLAN instead of
 manifests, it is shown as it was made.
 
+The Docker Engine is the one that DOCKER_HOST or DOCKER_CONTEXT names, else that of the
+current docker context, as for the docker command. Another one than this machine's is
+named on stderr.
+
 Images of types have the content that deployster.lock says, where the workspace has
 that file (see "deployster lock"). With --locked an image that it does not have is
 refused.

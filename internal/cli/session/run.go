@@ -92,6 +92,7 @@ func Start(ctx context.Context, a *app.App, command string, files []string, flag
 	if s.Connection, err = engines.Connect(s.Ctx, a, a.Notices(), ef); err != nil {
 		return nil, err
 	}
+	engines.Note(a, s.Connection)
 	if err := s.CheckPlugs(in.Manifest); err != nil {
 		return nil, err
 	}
