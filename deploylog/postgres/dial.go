@@ -3,6 +3,8 @@ package postgres
 import (
 	"net"
 	"time"
+
+	"github.com/deployster-go/deployster/internal/keepalive"
 )
 
 // silence is how long a server may leave unanswered what was sent to it before it is taken for gone. A
@@ -15,11 +17,7 @@ const silence = time.Minute
 const connectTime = 10 * time.Second
 
 // dialer makes connections that end within a minute when the machine of the server, or the network,
-// is gone without a word. Without that it takes TCP a quarter of an hour to find out.
+// is gone without a word.
 func dialer(timeout time.Duration) *net.Dialer {
-	return &net.Dialer{
-		Timeout:         timeout,
-		KeepAliveConfig: net.KeepAliveConfig{Enable: true, Idle: 15 * time.Second, Interval: 5 * time.Second, Count: 3},
-		Control:         notSilent,
-	}
+	return keepalive.Dialer(timeout, 5*time.Second, silence)
 }

@@ -16,6 +16,8 @@ import (
 	dockerendpoint "github.com/docker/cli/cli/context/docker"
 	"github.com/docker/cli/cli/context/store"
 	"github.com/moby/moby/client"
+
+	"github.com/deployster-go/deployster/internal/keepalive"
 )
 
 // defaultContext is the name of the context that stands for "no context":
@@ -46,11 +48,8 @@ func (e endpoint) local() bool {
 	return e.scheme() == "unix" || e.scheme() == "npipe"
 }
 
-// silence is how long what was sent to an engine may stay unanswered by its machine.
+// silence is how long a machine may leave unanswered what was sent to its engine, as one behind ssh may.
 const silence = 45 * time.Second
-
-// keepAlive has a silent connection end within 45 seconds, as one by ssh does.
-var keepAlive = net.KeepAliveConfig{Enable: true, Idle: 15 * time.Second, Interval: 10 * time.Second, Count: 3}
 
 // keptAlive is a connection of which the client library does not know that it is TCP: it would set
 // other times.
@@ -66,7 +65,7 @@ func (e endpoint) clientOptions(through *tunnel) ([]client.Opt, error) {
 	if err != nil {
 		return nil, fmt.Errorf("connect to Docker at %s (from %s): %w", e.address, e.source, err)
 	}
-	dialer := &net.Dialer{Timeout: 30 * time.Second, KeepAliveConfig: keepAlive, Control: notSilent}
+	dialer := keepalive.Dialer(30*time.Second, 10*time.Second, silence)
 	switch e.scheme() {
 	case "unix":
 		path := strings.TrimPrefix(e.address, "unix://")

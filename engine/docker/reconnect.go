@@ -85,13 +85,13 @@ func unanswered(err error) bool {
 // tries are the attempts to reach an engine that does not answer.
 type tries struct {
 	bound  time.Duration // from the first failure on
-	pause  time.Duration
+	pauses pauses
 	over   chan struct{}
 	cancel func()
 }
 
 func (e *Engine) newTries(bound time.Duration) *tries {
-	return &tries{bound: bound, pause: leastPause}
+	return &tries{bound: bound, pauses: pauses{leastPause, longestPause, rand.Float64}}
 }
 
 // again waits, longer each time, and reports whether it is to be tried again.
@@ -100,17 +100,7 @@ func (t *tries) again(ctx context.Context) bool {
 		over := make(chan struct{})
 		t.over, t.cancel = over, unwatched.AfterFunc(t.bound, func() { close(over) })
 	}
-	pause := time.NewTimer(t.pause - rand.N(t.pause/4)) //nolint:gosec // the pause is no secret
-	defer pause.Stop()
-	t.pause = min(2*t.pause, longestPause)
-	select {
-	case <-ctx.Done():
-		return false
-	case <-t.over:
-		return false
-	case <-pause.C:
-		return true
-	}
+	return pause(ctx, t.over, t.pauses.length())
 }
 
 // end stops the clock.
@@ -164,7 +154,12 @@ const (
 // context of the request ends with the request only if it fails.
 func (e *Engine) ask(ctx context.Context, looks int, request func(context.Context) error, done func(context.Context) bool) error {
 	asking, cancel := context.WithCancel(ctx)
-	context.AfterFunc(ctx, cancel) // the request may outlive this call
+	kept := false // the request outlives this call
+	defer func() {
+		if !kept {
+			cancel()
+		}
+	}()
 	answered := make(chan error, 1)
 	go func() { answered <- crash.Do("asking the engine", func() error { return request(asking) }) }()
 	look := time.NewTicker(e.lookEvery)
@@ -172,9 +167,7 @@ func (e *Engine) ask(ctx context.Context, looks int, request func(context.Contex
 	for {
 		select {
 		case err := <-answered:
-			if err != nil {
-				cancel()
-			}
+			kept = err == nil
 			return err
 		case <-look.C:
 		}
@@ -182,6 +175,7 @@ func (e *Engine) ask(ctx context.Context, looks int, request func(context.Contex
 		there := done(looking)
 		stop()
 		if there {
+			kept = true
 			return nil
 		}
 		if looks--; looks == 0 && ctx.Err() == nil {
@@ -218,15 +212,8 @@ func (e *Engine) awaitEnd(ctx context.Context, id string) (container.State, erro
 		end := <-e.await(waiting, id, container.WaitConditionNotRunning)
 		cancel()
 		if end.err != nil && ctx.Err() == nil && time.Since(begun) < time.Second {
-			pause(ctx, time.Second)
+			pause(ctx, nil, time.Second)
 		}
-	}
-}
-
-func pause(ctx context.Context, length time.Duration) {
-	select {
-	case <-ctx.Done():
-	case <-time.After(length):
 	}
 }
 

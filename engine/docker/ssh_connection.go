@@ -269,7 +269,7 @@ type commandConn struct {
 // session as long as the server takes sessions, and logs in once more beyond that.
 func (s *session) dialCommand(ctx context.Context) (net.Conn, error) {
 	spent := time.Duration(0)
-	for pause := firstPause; ; pause = min(2*pause, longestWait) {
+	for pauses := s.tunnel.owner.pauses(); ; {
 		leave, err := s.approach.enter(ctx)
 		if err != nil {
 			return nil, err
@@ -282,15 +282,11 @@ func (s *session) dialCommand(ctx context.Context) (net.Conn, error) {
 		if errors.As(err, &said) {
 			said.remedy = s.settings.complete(said.remedy, s.tunnel.target.socket())
 		}
-		wait := pause/2 + time.Duration(s.tunnel.owner.jitter()*float64(pause))
+		wait := pauses.length()
 		if spent += time.Since(began) + wait; err == nil || !dropped || spent > openPatience {
 			return conn, err
 		}
-		timer := time.NewTimer(wait)
-		select {
-		case <-timer.C:
-		case <-ctx.Done():
-			timer.Stop()
+		if !pause(ctx, nil, wait) {
 			return nil, context.Cause(ctx)
 		}
 	}

@@ -19,6 +19,9 @@ const (
 	socketPoll  = 10 * time.Millisecond
 )
 
+// pauses are those of a login that is tried again.
+func (t *Tunnels) pauses() *pauses { return &pauses{firstPause, longestWait, t.jitter} }
+
 // bounds are those of a login: within is that of one attempt, patience that of all attempts and the
 // pauses between them.
 type bounds struct{ within, patience time.Duration }
@@ -64,12 +67,12 @@ func (t *tunnel) login(ctx context.Context, bounds bounds) (*session, error) {
 func (t *tunnel) loginDirectly(ctx context.Context, settings *settings, bounds bounds) (*session, error) {
 	by := t.direct(settings)
 	var spent, refused time.Duration
-	for pause := firstPause; ; pause = min(2*pause, longestWait) {
+	for pauses := t.owner.pauses(); ; {
 		s, took, err := t.turn(ctx, settings, by, bounds.within)
 		if err == nil {
 			return s, nil
 		}
-		wait := pause/2 + time.Duration(t.owner.jitter()*float64(pause))
+		wait := pauses.length()
 		spent += took + wait
 		var said *sshError
 		if errors.As(err, &said) && said.refused {
@@ -79,11 +82,7 @@ func (t *tunnel) loginDirectly(ctx context.Context, settings *settings, bounds b
 		if !isDropped(err) || spent > bounds.patience || isSilent(err) && spent > bounds.within/2 || refused > refusedTime || ctx.Err() != nil {
 			return t.withMaster(ctx, settings, err)
 		}
-		timer := time.NewTimer(wait)
-		select {
-		case <-timer.C:
-		case <-ctx.Done():
-			timer.Stop()
+		if !pause(ctx, nil, wait) {
 			return nil, context.Cause(ctx)
 		}
 	}

@@ -1,7 +1,0 @@
-//go:build !linux
-
-package docker
-
-import "syscall"
-
-func notSilent(string, string, syscall.RawConn) error { return nil }
