@@ -234,7 +234,7 @@ func TestAnActionOutlivesItsSSHConnection(t *testing.T) {
 		rounds = must.Get(strconv.Atoi(text))(t)
 	}
 	server := startSSHD(t)
-	configuration := must.Get(os.OpenFile(filepath.Join(server.home, "ssh_config"), os.O_APPEND|os.O_WRONLY, 0))(t)
+	configuration := must.Get(os.OpenFile(filepath.Join(server.client.Dir, "ssh_config"), os.O_APPEND|os.O_WRONLY, 0))(t)
 	must.Get(configuration.WriteString("\nHost *\n  ServerAliveInterval 1\n  ServerAliveCountMax 2\n"))(t)
 	require.NoError(t, configuration.Close())
 	probe := loadProbe(t, open(t))

@@ -31,7 +31,7 @@ func behindJump(t *testing.T, lines ...string) (jump, one, two *sshd) {
 
 // intercept has the ssh command run a command of the shell before calls that match a pattern.
 func (s *sshd) intercept(pattern, command string) {
-	bin := filepath.Join(s.home, "bin", "ssh")
+	bin := filepath.Join(s.client.Dir, "bin", "ssh")
 	script := string(must.Get(os.ReadFile(bin))(s.t))
 	script = strings.Replace(script, "exec ", fmt.Sprintf("case \"$*\" in %s) %s;; esac\nexec ", pattern, command), 1)
 	require.NoError(s.t, os.WriteFile(bin, []byte(script), 0o755))
@@ -40,7 +40,7 @@ func (s *sshd) intercept(pattern, command string) {
 // masters counts the ssh commands so far that log in at a host to stay.
 func (s *sshd) masters(host string) int {
 	n := 0
-	for _, call := range s.calls() {
+	for _, call := range s.client.Calls() {
 		if strings.HasPrefix(call, "-N ") && strings.HasSuffix(call, " "+host) {
 			n++
 		}
@@ -119,7 +119,7 @@ func TestSSHJumpHostIsNotShared(t *testing.T) {
 			jump, one, _ := behindJump(t, "  ProxyJump "+test.jump)
 			jump.intercept(test.pattern, test.command)
 			if strings.Contains(name, "behind") {
-				config := filepath.Join(jump.home, "ssh_config")
+				config := filepath.Join(jump.client.Dir, "ssh_config")
 				lines := string(must.Get(os.ReadFile(config))(t))
 				require.NoError(t, os.WriteFile(config, []byte("Host gate\n  ProxyJump gate2\n"+lines), 0o600))
 			}

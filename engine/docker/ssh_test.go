@@ -52,10 +52,10 @@ func TestSSHLogsInOnce(t *testing.T) {
 	}
 	assert.Empty(t, open(t).Route(), "a local engine")
 	assert.Equal(t, 1, server.logins(), "logins")
-	assert.Len(t, server.calls(), 1, "ssh commands")
+	assert.Len(t, server.client.Calls(), 1, "ssh commands")
 	require.NoError(t, tunnels.Close())
 	waittest.Until(t, func() bool { return len(server.sessions()) == 0 }, "the server notices the end")
-	assert.Empty(t, must.Get(filepath.Glob(filepath.Join(server.home, socketPrefix+"*")))(t), "directories of sockets")
+	assert.Empty(t, must.Get(filepath.Glob(filepath.Join(server.client.Dir, socketPrefix+"*")))(t), "directories of sockets")
 }
 
 func TestSSHContext(t *testing.T) {
@@ -183,7 +183,7 @@ func TestSSHConfiguration(t *testing.T) {
 	assert.Empty(t, must.Get(os.ReadDir(taken))(t), "what the configuration would leave")
 	assert.Equal(t, 1, server.logins())
 	assert.Equal(t, 1, jump.logins())
-	login := server.calls()[1] // after that at the jump host
+	login := server.client.Calls()[1] // after that at the jump host
 	assert.NotContains(t, login[:strings.Index(login, "ProxyCommand")], "ServerAlive", "a shorter interval is the user's")
 	assert.Equal(t, fmt.Sprintf("127.0.0.1:%d", jump.port), e.tunnel.settings.machine, "logins count at the jump host")
 }
@@ -191,13 +191,13 @@ func TestSSHConfiguration(t *testing.T) {
 // A connection that the user has opened is used if a login is refused.
 func TestSSHUsesTheUsersConnection(t *testing.T) {
 	server := startSSHD(t, dockerCommand(t, ""))
-	control := filepath.Join(server.home, "cm")
+	control := filepath.Join(server.client.Dir, "cm")
 	server.configure("Host *", "  ControlPath "+control)
 	master := exec.CommandContext(t.Context(), "ssh", "-M", "-N", "-o", "BatchMode=yes", "-p", strconv.Itoa(server.port), "127.0.0.1")
 	require.NoError(t, master.Start())
 	defer func() { _ = master.Process.Kill(); _ = master.Wait() }()
 	waittest.Until(t, func() bool { return askAlive(t.Context(), control) == nil }, "the user has logged in")
-	require.NoError(t, os.Rename(filepath.Join(server.home, "key.pub"), filepath.Join(server.home, "key.gone")))
+	require.NoError(t, os.Rename(filepath.Join(server.client.Dir, "key.pub"), filepath.Join(server.client.Dir, "key.gone")))
 	e := openWith(t, Options{Host: fmt.Sprintf("ssh://127.0.0.1:%d", server.port)})
 	assert.Equal(t, "ssh, docker command", e.Route())
 	burst(t, e)
@@ -274,18 +274,18 @@ func TestSSHFails(t *testing.T) {
 		checkError(t, err, engine.ErrUnavailable, "Could not resolve hostname host.invalid", "check the host's name")
 	})
 	t.Run("the key is not accepted", func(t *testing.T) {
-		key := filepath.Join(server.home, "key.pub")
+		key := filepath.Join(server.client.Dir, "key.pub")
 		require.NoError(t, os.Rename(key, key+".gone"))
 		defer os.Rename(key+".gone", key)
 		fails(t, "Permission denied (publickey)", "ssh-copy-id")
-		private := filepath.Join(server.home, "key")
+		private := filepath.Join(server.client.Dir, "key")
 		output, err := exec.CommandContext(t.Context(), "ssh-keygen", "-q", "-p", "-N", "secret", "-f", private).CombinedOutput()
 		require.NoError(t, err, "%s", output)
 		fails(t, "Permission denied (publickey)", "ssh-add "+private)
 		require.NoError(t, exec.CommandContext(t.Context(), "ssh-keygen", "-q", "-p", "-P", "secret", "-N", "", "-f", private).Run())
 	})
 	t.Run("the host key is unknown", func(t *testing.T) {
-		known := filepath.Join(server.home, "known_hosts")
+		known := filepath.Join(server.client.Dir, "known_hosts")
 		require.NoError(t, os.Rename(known, known+".away"))
 		fails(t, "Host key verification failed", "deployster host trust")
 		require.NoError(t, os.Rename(known+".away", known))
@@ -308,11 +308,11 @@ func TestSSHFails(t *testing.T) {
 // A helper of ssh that outlives it keeps nobody waiting.
 func TestSSHHelperStays(t *testing.T) {
 	server := startSSHD(t)
-	bin := filepath.Join(server.home, "bin", "ssh")
+	bin := filepath.Join(server.client.Dir, "bin", "ssh")
 	script := string(must.Get(os.ReadFile(bin))(t))
-	require.NoError(t, os.WriteFile(bin, []byte(strings.Replace(script, "exec ", "[ \"$1\" = -G ] || setsid sleep 1000 & echo $! >'"+server.home+"/helper'\nexec ", 1)), 0o755))
+	require.NoError(t, os.WriteFile(bin, []byte(strings.Replace(script, "exec ", "[ \"$1\" = -G ] || setsid sleep 1000 & echo $! >'"+server.client.Dir+"/helper'\nexec ", 1)), 0o755))
 	defer func() {
-		pid := must.Get(strconv.Atoi(strings.TrimSpace(string(must.Get(os.ReadFile(server.home + "/helper"))(t)))))(t)
+		pid := must.Get(strconv.Atoi(strings.TrimSpace(string(must.Get(os.ReadFile(server.client.Dir + "/helper"))(t)))))(t)
 		_ = syscall.Kill(-pid, syscall.SIGKILL)
 		_ = syscall.Kill(pid, syscall.SIGKILL)
 	}()
@@ -330,7 +330,7 @@ func TestSSHEndsWithItsProcess(t *testing.T) {
 	output, err := killed.CombinedOutput()
 	require.ErrorContains(t, err, "killed", "%s", output)
 	waittest.Until(t, func() bool { return len(server.sessions()) == 0 }, "the connection ends")
-	left := func() []string { return must.Get(filepath.Glob(filepath.Join(server.home, socketPrefix+"*")))(t) }
+	left := func() []string { return must.Get(filepath.Glob(filepath.Join(server.client.Dir, socketPrefix+"*")))(t) }
 	require.Len(t, left(), 1, "a process that is killed cannot remove its directory")
 	gone := left()[0]
 	openWith(t, Options{Host: server.address()})

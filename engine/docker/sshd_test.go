@@ -18,6 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/deployster-go/deployster/internal/must"
+	"github.com/deployster-go/deployster/internal/sshdtest"
 	"github.com/deployster-go/deployster/internal/waittest"
 )
 
@@ -27,7 +28,7 @@ import (
 type sshd struct {
 	t       *testing.T
 	dir     string // of its own
-	home    string // of the client: ssh_config, known_hosts, key, calls
+	client  *sshdtest.Client
 	port    int
 	lines   []string
 	process *exec.Cmd
@@ -39,41 +40,14 @@ type sshd struct {
 // Lines go into sshd_config.
 func startSSHD(t *testing.T, lines ...string) *sshd {
 	t.Helper()
-	if _, err := exec.LookPath(sshdProgram()); err != nil {
-		if os.Getenv("CI") == "" {
-			t.Skip("there is no sshd: install openssh-server")
-		}
-		t.Fatal("there is no sshd: install openssh-server")
-	}
-	home := must.Get(os.MkdirTemp("", "sshd"))(t)
-	t.Cleanup(func() { _ = os.RemoveAll(home) })
-	newKey := exec.CommandContext(t.Context(), "ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", filepath.Join(home, "key"))
-	output, err := newKey.CombinedOutput()
-	require.NoError(t, err, "%s", output)
-	real := must.Get(exec.LookPath("ssh"))(t)
-	bin := filepath.Join(home, "bin")
-	require.NoError(t, os.Mkdir(bin, 0o755))
-	script := fmt.Sprintf("#!/bin/sh\necho \"$*\" >>'%s'\nexec '%s' -F '%s' \"$@\"\n", filepath.Join(home, "calls"), real, filepath.Join(home, "ssh_config"))
-	require.NoError(t, os.WriteFile(filepath.Join(bin, "ssh"), []byte(script), 0o755))
-	t.Setenv("PATH", bin+string(os.PathListSeparator)+os.Getenv("PATH"))
-	t.Setenv("XDG_RUNTIME_DIR", home)
-	t.Setenv("SSH_AUTH_SOCK", "")
-	first := &sshd{t: t, home: home}
-	first.configure()
-	return first.beside(lines...)
-}
-
-// sshdProgram is where the server is: it must be started by its whole path.
-func sshdProgram() string {
-	if path, err := exec.LookPath("sshd"); err == nil {
-		return path
-	}
-	return "/usr/sbin/sshd"
+	client := sshdtest.NewClient(t)
+	t.Setenv("XDG_RUNTIME_DIR", client.Dir)
+	return (&sshd{t: t, client: client}).beside(lines...)
 }
 
 // beside starts another server that the same ssh command knows.
 func (s *sshd) beside(lines ...string) *sshd {
-	other := &sshd{t: s.t, dir: must.Get(os.MkdirTemp("", "sshd"))(s.t), home: s.home, lines: lines}
+	other := &sshd{t: s.t, dir: must.Get(os.MkdirTemp("", "sshd"))(s.t), client: s.client, lines: lines}
 	s.t.Cleanup(func() { _ = os.RemoveAll(other.dir) })
 	other.changeKey()
 	listener := must.Get(net.Listen("tcp", "127.0.0.1:0"))(s.t)
@@ -85,41 +59,27 @@ func (s *sshd) beside(lines ...string) *sshd {
 }
 
 // configure writes the configuration of the ssh command: lines before the defaults.
-func (s *sshd) configure(lines ...string) {
-	lines = append(lines, "Host *", "  IdentityFile "+filepath.Join(s.home, "key"), "  IdentitiesOnly yes", "  UserKnownHostsFile "+filepath.Join(s.home, "known_hosts"))
-	require.NoError(s.t, os.WriteFile(filepath.Join(s.home, "ssh_config"), []byte(strings.Join(lines, "\n")+"\n"), 0o600))
-}
+func (s *sshd) configure(lines ...string) { s.client.Configure(s.t, lines...) }
 
 // know has the ssh command know the host key, in addition to those it knows.
 func (s *sshd) know() {
 	public := string(must.Get(os.ReadFile(filepath.Join(s.dir, "host.pub")))(s.t))
-	known := must.Get(os.OpenFile(filepath.Join(s.home, "known_hosts"), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600))(s.t)
+	known := must.Get(os.OpenFile(s.client.KnownHosts, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600))(s.t)
 	must.Get(fmt.Fprintf(known, "[127.0.0.1]:%d %s", s.port, public))(s.t)
 	require.NoError(s.t, known.Close())
 }
 
 // changeKey gives the server another host key from its next start on.
-func (s *sshd) changeKey() {
-	_ = os.Remove(filepath.Join(s.dir, "host"))
-	output, err := exec.CommandContext(s.t.Context(), "ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", filepath.Join(s.dir, "host")).CombinedOutput()
-	require.NoError(s.t, err, "%s", output)
-}
+func (s *sshd) changeKey() { sshdtest.NewKey(s.t, filepath.Join(s.dir, "host"), "ed25519") }
 
 func (s *sshd) start() {
-	config := append(append([]string(nil), s.lines...),
-		fmt.Sprintf("Port %d", s.port), "ListenAddress 127.0.0.1", "HostKey "+filepath.Join(s.dir, "host"), "PidFile none",
-		"AuthorizedKeysFile "+filepath.Join(s.home, "key.pub"), "PasswordAuthentication no", "KbdInteractiveAuthentication no",
-		"UsePAM no", "StrictModes no", "PermitRootLogin yes", "LogLevel VERBOSE")
-	file := filepath.Join(s.dir, "sshd_config")
-	require.NoError(s.t, os.WriteFile(file, []byte(strings.Join(config, "\n")+"\n"), 0o600))
-	if os.Getuid() == 0 {
-		require.NoError(s.t, os.MkdirAll("/run/sshd", 0o755))
-	}
+	lines := append(append([]string(nil), s.lines...), fmt.Sprintf("Port %d", s.port), "ListenAddress 127.0.0.1", "HostKey "+filepath.Join(s.dir, "host"), "LogLevel VERBOSE")
+	file := sshdtest.WriteConfig(s.t, s.client, s.dir, lines...)
 	if s.log == nil {
 		s.log = &serverLog{}
 	}
 	before := s.log.count("Server listening on ")
-	process := exec.Command(sshdProgram(), "-D", "-e", "-f", file)
+	process := exec.Command(sshdtest.Program(s.t), "-D", "-e", "-f", file)
 	process.Stderr = s.log
 	process.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setpgid: true}
 	s.process, s.ended = process, make(chan struct{})
@@ -195,18 +155,6 @@ func (s *sshd) logins() int { return s.log.count("Accepted publickey for ") }
 // address is that of the Docker Engine behind the server.
 func (s *sshd) address() string {
 	return fmt.Sprintf("ssh://%s@127.0.0.1:%d", must.Get(user.Current())(s.t).Username, s.port)
-}
-
-// calls are the arguments of the ssh commands so far, but for those that only ask for settings.
-func (s *sshd) calls() []string {
-	content, _ := os.ReadFile(filepath.Join(s.home, "calls"))
-	var calls []string
-	for line := range strings.Lines(string(content)) {
-		if !strings.HasPrefix(line, "-G ") {
-			calls = append(calls, strings.TrimSpace(line))
-		}
-	}
-	return calls
 }
 
 // dockerCommand puts a docker command at the far side that connects to the local engine: lines

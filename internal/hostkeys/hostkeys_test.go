@@ -145,8 +145,8 @@ func TestAJumpHostThatRefusesTheLoginIsNamed(t *testing.T) {
 	c := sshdtest.NewClient(t)
 	jump, s := sshdtest.Start(t, c), sshdtest.Start(t, c)
 	c.Configure(t, "Host bastion", "  HostName 127.0.0.1", "  Port "+jump.Port, "  IdentityFile "+filepath.Join(jump.Dir, "host_ed25519"), "Host web1", "  HostName 127.0.0.1", "  ProxyJump bastion")
-	sshdtest.NewKey(t, filepath.Join(c.Dir, "id"), "ed25519") // which the servers do not know
-	require.NoError(t, os.Rename(filepath.Join(c.Dir, "id.pub"), filepath.Join(c.Dir, "unknown.pub")))
+	sshdtest.NewKey(t, filepath.Join(c.Dir, "key"), "ed25519") // which the servers do not know
+	require.NoError(t, os.Rename(filepath.Join(c.Dir, "key.pub"), filepath.Join(c.Dir, "unknown.pub")))
 	_, err := read(t, "ssh://web1:"+s.Port)
 	assert.EqualError(t, err, c.User+"@127.0.0.1: Permission denied (publickey).")
 	assert.Equal(t, 2, jump.Connections(), "what is refused is not tried again")

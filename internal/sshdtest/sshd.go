@@ -21,7 +21,7 @@ import (
 // Client is the side of a test: its first directory in PATH has an ssh with a configuration that
 // the test writes.
 type Client struct {
-	Dir        string // with the keys and the configuration
+	Dir        string // with the key, the configuration, and the calls of ssh; its path is short
 	User       string
 	KnownHosts string // that the configuration names
 }
@@ -32,21 +32,37 @@ func NewClient(t *testing.T, lines ...string) *Client {
 	require.NoError(t, err, "install openssh-client")
 	who, err := user.Current()
 	require.NoError(t, err)
-	c := &Client{Dir: t.TempDir(), User: who.Username}
+	dir, err := os.MkdirTemp("", "ssh") // the path of a socket must be short
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	c := &Client{Dir: dir, User: who.Username}
 	c.KnownHosts = filepath.Join(c.Dir, "known_hosts")
 	bin := filepath.Join(c.Dir, "bin")
 	require.NoError(t, os.Mkdir(bin, 0o700))
-	script := fmt.Sprintf("#!/bin/sh\nexec %s -F '%s/ssh_config' \"$@\"\n", ssh, c.Dir)
+	script := fmt.Sprintf("#!/bin/sh\necho \"$*\" >>'%[2]s/calls'\nexec '%[1]s' -F '%[2]s/ssh_config' \"$@\"\n", ssh, c.Dir)
 	require.NoError(t, os.WriteFile(filepath.Join(bin, "ssh"), []byte(script), 0o700)) //nolint:gosec // it is to be executed
-	NewKey(t, filepath.Join(c.Dir, "id"), "ed25519")
+	NewKey(t, filepath.Join(c.Dir, "key"), "ed25519")
 	c.Configure(t, lines...)
 	t.Setenv("PATH", bin+":"+os.Getenv("PATH"))
+	t.Setenv("SSH_AUTH_SOCK", "")
 	return c
+}
+
+// Calls returns the arguments of the ssh commands so far, but for those that only ask for settings.
+func (c *Client) Calls() []string {
+	content, _ := os.ReadFile(filepath.Join(c.Dir, "calls"))
+	var calls []string
+	for line := range strings.Lines(string(content)) {
+		if !strings.HasPrefix(line, "-G ") {
+			calls = append(calls, strings.TrimSpace(line))
+		}
+	}
+	return calls
 }
 
 // Configure replaces the lines of the configuration.
 func (c *Client) Configure(t *testing.T, lines ...string) {
-	text := strings.Join(lines, "\n") + fmt.Sprintf("\nHost *\n  IdentityFile %[1]s/id\n  IdentitiesOnly yes\n  HashKnownHosts no\n  UserKnownHostsFile %[1]s/known_hosts\n  GlobalKnownHostsFile /dev/null\n", c.Dir)
+	text := strings.Join(lines, "\n") + fmt.Sprintf("\nHost *\n  IdentityFile %[1]s/key\n  IdentitiesOnly yes\n  HashKnownHosts no\n  UserKnownHostsFile %[1]s/known_hosts\n  GlobalKnownHostsFile /dev/null\n", c.Dir)
 	require.NoError(t, os.WriteFile(filepath.Join(c.Dir, "ssh_config"), []byte(text), 0o600))
 }
 
@@ -55,6 +71,35 @@ func NewKey(t *testing.T, path, kind string) {
 	_ = os.Remove(path)
 	out, err := exec.Command("ssh-keygen", "-q", "-t", kind, "-N", "", "-f", path).CombinedOutput()
 	require.NoError(t, err, "%s", out)
+}
+
+// Program returns the path of sshd, which must be started by its whole path. Without one the test is skipped,
+// and fails in CI.
+func Program(t *testing.T) string {
+	sshd, err := exec.LookPath("sshd")
+	if err != nil {
+		sshd = "/usr/sbin/sshd"
+	}
+	if _, err := os.Stat(sshd); errors.Is(err, fs.ErrNotExist) {
+		if os.Getenv("CI") == "" {
+			t.Skip("there is no sshd: install openssh-server")
+		}
+		t.Fatal("there is no sshd, and CI has to run this test: install openssh-server")
+	}
+	if os.Geteuid() == 0 {
+		require.NoError(t, os.MkdirAll("/run/sshd", 0o750))
+	}
+	return sshd
+}
+
+// WriteConfig writes the configuration of a server that the client's key opens, and returns its path. The
+// first of several lines for one option counts.
+func WriteConfig(t *testing.T, c *Client, dir string, lines ...string) string {
+	lines = append(lines, "AuthorizedKeysFile "+filepath.Join(c.Dir, "key.pub"), "PasswordAuthentication no", "KbdInteractiveAuthentication no",
+		"UsePAM no", "StrictModes no", "PermitRootLogin yes", "PidFile none")
+	path := filepath.Join(dir, "sshd_config")
+	require.NoError(t, os.WriteFile(path, []byte(strings.Join(lines, "\n")+"\n"), 0o600))
+	return path
 }
 
 // Server is an sshd that the client's key opens.
@@ -71,23 +116,10 @@ type Server struct {
 // Start starts a server with a key of these kinds (ed25519 without any). Each connection has an
 // sshd process of its own, which ends with the test.
 func Start(t *testing.T, c *Client, kinds ...string) *Server {
-	sshd, err := exec.LookPath("sshd")
-	if err != nil {
-		sshd = "/usr/sbin/sshd"
-	}
-	if _, err := os.Stat(sshd); errors.Is(err, fs.ErrNotExist) {
-		if os.Getenv("CI") == "" {
-			t.Skip("there is no sshd: install openssh-server")
-		}
-		t.Fatal("there is no sshd, and CI has to run this test: install openssh-server")
-	}
-	if os.Geteuid() == 0 {
-		require.NoError(t, os.MkdirAll("/run/sshd", 0o750))
-	}
+	sshd := Program(t)
 	s := &Server{Dir: t.TempDir(), conns: map[net.Conn]bool{}}
 	s.Keys(t, kinds...)
-	config := fmt.Sprintf("AuthorizedKeysFile %s/id.pub\nPasswordAuthentication no\nKbdInteractiveAuthentication no\nUsePAM no\nStrictModes no\nPermitRootLogin yes\nPidFile none\nInclude %s/keys\n", c.Dir, s.Dir)
-	require.NoError(t, os.WriteFile(filepath.Join(s.Dir, "sshd_config"), []byte(config), 0o600))
+	WriteConfig(t, c, s.Dir, "Include "+filepath.Join(s.Dir, "keys"))
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	_, s.Port, err = net.SplitHostPort(l.Addr().String())
