@@ -141,22 +141,27 @@ func TestALogThatCannotBeReadOnIsTold(t *testing.T) {
 // An error says where something is in the workspace, and not where that is.
 func TestAnErrorDoesNotSayWhereTheServerIs(t *testing.T) {
 	for why, want := range map[string]string{
-		"/srv/deploy/.deployster/deployments.db: event 3 is not what was appended": ".deployster/deployments.db: event 3 is not what was appended",
-		"open /var/lib/logs/deployments.db: it is damaged in /var/lib/logs":        "open deployments.db: it is damaged in its directory",
-		"unix:///home/ops/run/docker.sock (/home/ops)":                             "unix://run/docker.sock (its directory)",
-		"plug /srv/deployed, /home/ops2/x, https://home/ops/y":                     "plug /srv/deployed, /home/ops2/x, https://home/ops/y",
-		"open /etc/ssl/private/ca.pem: permission denied":                          "open a file of the server: permission denied",
-		"key: lstat /run/keys/ci: no such file or directory":                       "key: lstat a file of the server: no such file or directory",
-		"rename /tmp/a /tmp/b: invalid cross-device link":                          "rename a file of the server: invalid cross-device link",
-		"dial unix /run/x.sock: connect: connection refused":                       "dial unix a file of the server: connect: connection refused",
-		"fork/exec /usr/bin/git: permission denied":                                "fork/exec a file of the server: permission denied",
-		"open modules/web.yaml: no such file or directory":                         "open modules/web.yaml: no such file or directory",
-		"open /srv/deploy/modules/web.yaml: no such file or directory":             "open modules/web.yaml: no such file or directory",
-		"plug docker: /var/run/docker.sock: it is not there":                       "plug docker: /var/run/docker.sock: it is not there",
-		"GET /v1/runs: read /v1/runs again":                                        "GET /v1/runs: read /v1/runs again",
+		"/srv/deploy/.deployster/deployments.db: event 3 is not what was appended":                     ".deployster/deployments.db: event 3 is not what was appended",
+		"open /var/lib/logs/deployments.db: it is damaged in /var/lib/logs":                            "open deployments.db: it is damaged in its directory",
+		"unix:///home/ops/run/docker.sock (/home/ops)":                                                 "unix://run/docker.sock (its directory)",
+		"plug /srv/deployed, /home/ops2/x, https://home/ops/y":                                         "plug /srv/deployed, /home/ops2/x, https://home/ops/y",
+		"open /etc/ssl/private/ca.pem: permission denied":                                              "open a file of the server: permission denied",
+		"key: lstat /run/keys/ci: no such file or directory":                                           "key: lstat a file of the server: no such file or directory",
+		"rename /tmp/a /tmp/b: invalid cross-device link":                                              "rename a file of the server: invalid cross-device link",
+		"dial unix /run/x.sock: connect: connection refused":                                           "dial unix a file of the server: connect: connection refused",
+		"open /etc/my keys/the ca.pem: permission denied":                                              "open a file of the server: permission denied",
+		`exec: "/opt/my tools/git": file does not exist`:                                               `exec: a file of the server: file does not exist`,
+		`open "/etc/a \"b\"/c: d.pem": permission denied`:                                              "open a file of the server: permission denied",
+		"rename /tmp/a b /tmp/c:d e: invalid cross-device link":                                        "rename a file of the server: invalid cross-device link",
+		`"/srv/the \"new\" one/m.yaml" of /srv/the "new" one is unix:///srv/the%20%22new%22%20one/run`: `\"m.yaml\" of its directory is unix://run`,
+		"fork/exec /usr/bin/git: permission denied":                                                    "fork/exec a file of the server: permission denied",
+		"open modules/web.yaml: no such file or directory":                                             "open modules/web.yaml: no such file or directory",
+		"open /srv/deploy/modules/web.yaml: no such file or directory":                                 "open modules/web.yaml: no such file or directory",
+		"plug docker: /var/run/docker.sock: it is not there":                                           "plug docker: /var/run/docker.sock: it is not there",
+		"GET /v1/runs: read /v1/runs again":                                                            "GET /v1/runs: read /v1/runs again",
 	} {
 		_, url := newServer(t, unverified{logOf(t, 1), errors.New(why)}, func(o *server.Options) {
-			o.Workspace, o.Places = "/srv/deploy", []string{"/var/lib/logs/", "/home/ops", "/"}
+			o.Workspace, o.Places = "/srv/deploy", []string{"/var/lib/logs/", "/home/ops", `/srv/the "new" one`, "/"}
 		})
 		_, _, body := ask(t, "GET", url+"/v1/log/verify", "viewer", "")
 		assert.Contains(t, body, `"detail":"`+want+`"`)

@@ -8,8 +8,10 @@ import (
 	"fmt"
 	"mime"
 	"net/http"
+	"net/url"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -190,13 +192,13 @@ func (s *Server) outward(said huma.StatusError) huma.StatusError {
 }
 
 // systemFile is the absolute path in an error of a system call of this process, such as "open /etc/x:
-// permission denied". A path that somebody sent, such as that of a plug, is in no such error.
-var systemFile = pattern.Lazy(`\b((?:open|openat|stat|lstat|read|readdirent|readlink|write|mkdir|mkdirat|remove|unlink|unlinkat|rename|link|symlink|chmod|chown|chtimes|truncate|flock|fork/exec|exec:|dial unix|listen unix) )/[^\s:"]+(?:( )/[^\s:"]+)?(: )`)
+// permission denied", also with spaces in it or in quotes. A path that somebody sent, such as that of a plug, is in no such error.
+var systemFile = pattern.Lazy(`\b((?:open|openat|stat|lstat|read|readdirent|readlink|write|mkdir|mkdirat|remove|unlink|unlinkat|rename|link|symlink|chmod|chown|chtimes|truncate|flock|fork/exec|exec:|dial unix|listen unix) )(?:"/(?:[^"\\]|\\.)*"|/(?:[^:\n]|:[^ \n])+)(: )`)
 
 // withoutFiles returns a text in which the files of system calls have no names: where they lie is of no use
 // to a caller elsewhere. The log of the server has them.
 func withoutFiles(text string) string {
-	return systemFile().ReplaceAllString(text, "${1}a file of the server$3")
+	return systemFile().ReplaceAllString(text, "${1}a file of the server$2")
 }
 
 // outside returns what has a text name nothing of some directories but what lies in them, from there.
@@ -211,7 +213,8 @@ func outside(dirs []string) func(text string) string {
 	}
 	slices.SortFunc(dirs, func(a, b string) int { return cmp.Compare(len(b), len(a)) }) // one may be in another
 	for i, dir := range dirs {
-		dirs[i] = regexp.QuoteMeta(dir)
+		quoted, escaped := strconv.Quote(dir), (&url.URL{Path: dir}).EscapedPath() // as %q and addresses have it
+		dirs[i] = regexp.QuoteMeta(dir) + "|" + regexp.QuoteMeta(quoted[1:len(quoted)-1]) + "|" + regexp.QuoteMeta(escaped)
 	}
 	below := regexp.MustCompile(`(^|[^\pL\pN._/-]|//)(?:` + strings.Join(dirs, "|") + `)/`)
 	itself := regexp.MustCompile(`(^|[^\pL\pN._/-]|//)(?:` + strings.Join(dirs, "|") + `)([^\pL\pN._-]|[.]?$)`)
