@@ -82,6 +82,9 @@ func (r *Runs) look(ctx context.Context, request Request, command string, do fun
 		}
 		defer held.End()
 		run.Caller.Observer, run.Caller.Absence = one, held.Gone
+		if command == "drift" { // a plan says it of what runs made
+			held.MentionEngine(all)
+		}
 		seen, err := do(all, run)
 		switch {
 		case seen == nil || len(seen.shown) == 0:

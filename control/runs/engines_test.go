@@ -577,12 +577,22 @@ func TestARunInAPlaceMentionsAnotherEngine(t *testing.T) {
 		"a manifest says so itself":      {"", []string{"A", "B"}, false, 0},
 		"another process, and the same":  {"h1", []string{"A", "A"}, true, 0},
 		"another process, and then once": {"h1", []string{"A", "B", "B"}, false, 1},
+		"to who only looks":              {"look", []string{"A", "B"}, true, 1},
+		"to who only looks, each time":   {"look", []string{"A", "B", "B"}, true, 2},
+		"to who only looks, the same":    {"look", []string{"A", "A"}, true, 0},
 	} {
 		s := newEngineSite(t)
 		sweeps := runs.NewSweeps(time.Now)
 		for i, id := range test.ids {
 			if test.new && i == len(test.ids)-1 {
 				sweeps = runs.NewSweeps(time.Now)
+			}
+			if test.place == "look" && i > 0 {
+				held, err := runs.Watch(runs.Options{Log: s.log, ID: fmt.Sprint("R", i), Engines: namedAt{at{s, "one"}, id}, Notice: func(text string) { s.notices = append(s.notices, text) }})
+				require.NoError(t, err)
+				held.MentionEngine(t.Context())
+				held.End()
+				continue
 			}
 			r := s.begin(fmt.Sprint("R", i), func(o *runs.Options) {
 				o.Engine, o.Engines, o.Place, o.Sweeps = s.engines["one"], namedAt{at{s, "one"}, id}, test.place, sweeps

@@ -23,8 +23,27 @@ func (r *Run) mentionEngine(ctx context.Context, now EngineUsed) {
 	if was == "" || was == now.ID {
 		return
 	}
-	r.o.Notice(fmt.Sprintf("another engine answers at %s than the one that run %s used (it was %q, and is %q): what is missing there is created, and what the former engine has stays there. Correct the address if this is not what you mean",
-		now.Address, by, was, now.ID))
+	r.o.Notice(replaced(now, was, by) + "what is missing there is created, and what the former engine has stays there. Correct the address if this is not what you mean")
+}
+
+// MentionEngine says, of a run that only looks, that another engine answers at its address than the one that the last
+// run there used.
+func (r *Run) MentionEngine(ctx context.Context) {
+	if r.o.Engines == nil {
+		return
+	}
+	now := r.o.Engines.Used(ctx)
+	if now.ID == "" || now.Address == "" {
+		return
+	}
+	if was, by := r.lastAt(ctx, now); was != "" && was != now.ID {
+		r.o.Notice(replaced(now, was, by) + "it has nothing of what that run made. Correct the address if this is not what you mean")
+	}
+}
+
+// replaced says which engine answers at an address, and which did before.
+func replaced(now EngineUsed, was, by string) string {
+	return fmt.Sprintf("another engine answers at %s than the one that run %s used (it was %q, and is %q): ", now.Address, by, was, now.ID)
 }
 
 // lastAt returns which engine the last run at an address used, and that run; "" is not known. At worst nothing
