@@ -378,7 +378,12 @@ func TestAnApprovalThatDoesNotComeInTimeFailsTheStage(t *testing.T) {
 	began := time.Time{} // of the stage: the tale's log has no times
 	must.Get(w.state.Propose(Approve{Revision: "1", Stage: "approve", By: "ann", ID: w.id()}, began.Add(time.Hour-1)))(t)
 	assert.Equal(t, began.Add(time.Hour), w.state.Wake())
-	assert.Empty(t, slices.Collect(w.state.Decide(began.Add(time.Hour-1), Can{})), "before its time")
+	for _, step := range []struct {
+		at   time.Duration
+		late bool
+	}{{time.Hour - 1, false}, {-5 * time.Hour, false}, {6 * time.Hour, true}, {-5 * time.Hour, false}, {time.Hour - 1, false}} { // the clock is set back, ahead, and right again
+		assert.Equal(t, step.late, len(slices.Collect(w.state.Decide(began.Add(step.at), Can{}))) > 0, "at %s", step.at)
+	}
 	_, err := w.state.Propose(Approve{Revision: "1", Stage: "approve", By: "bob", ID: w.id()}, began.Add(time.Hour))
 	w.says(err, "revision 1 cannot be approved at stage approve any more: nobody did so within 1h; retry it to ask again")
 	w.complete("1", stageOf("approve"), record.StageFailed)

@@ -47,3 +47,30 @@ func TestWhatIsReturnedWaitsAgain(t *testing.T) {
 		assert.NoError(t, <-outcomes["late"])
 	})
 }
+
+// Events are in the order in which they are appended, with the time of the clock, also if that is set by hours.
+func TestAClockThatIsSetChangesNoOrder(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		now := time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
+		q := queue.New(func() time.Time { return now }, nil)
+		ids := map[string]bool{}
+		for i, step := range []time.Duration{0, 5 * time.Hour, -10 * time.Hour, time.Minute, -20 * 24 * time.Hour, 0, 40 * 24 * time.Hour} {
+			now = now.Add(step)
+			done := make(chan error, 1)
+			go func() {
+				_, err := q.Append(t.Context(), []deploylog.Event{{Deployment: "a", Target: "run/a", Name: "run-started", Attempt: i + 1}, {Deployment: "a", Target: "run/b", Name: "run-started", Attempt: i + 1}}, nil)
+				done <- err
+			}()
+			synctest.Wait()
+			taken := q.Take()
+			require.Len(t, taken, 1)
+			for _, e := range taken[0].Events {
+				assert.True(t, e.CreatedAt.Equal(now) && e.Attempt == i+1, "%+v", e)
+				assert.False(t, ids[e.ID], "event %s is there twice", e.ID)
+				ids[e.ID] = true
+			}
+			taken[0].End(nil)
+			require.NoError(t, <-done)
+		}
+	})
+}

@@ -73,11 +73,11 @@ func (a Authenticator) Identify(r *http.Request) (Identity, error) {
 	return Identity{}, fmt.Errorf("%w: there is no token", ErrUnknown)
 }
 
-// current reports whether one of the chains that were verified is still valid: a connection, and
-// what is streamed by it, may last longer than the certificates with which it began.
+// current reports whether one of the chains that were verified is valid now: a connection, and
+// what is streamed by it, may last longer than the certificates with which it began, and the clock may be set.
 func current(chains [][]*x509.Certificate, now time.Time) bool {
 	return slices.ContainsFunc(chains, func(chain []*x509.Certificate) bool {
-		return !slices.ContainsFunc(chain, func(c *x509.Certificate) bool { return now.After(c.NotAfter) })
+		return !slices.ContainsFunc(chain, func(c *x509.Certificate) bool { return now.After(c.NotAfter) || now.Before(c.NotBefore) })
 	})
 }
 

@@ -96,6 +96,13 @@ func TestATokenAuthenticatesUntilItEnds(t *testing.T) {
 	}
 	_, _, err = other.Create(ctx, identity.New{Name: "ci", ID: "01C", Grant: identity.Grant{Role: identity.Viewer}})
 	assert.ErrorIs(t, err, identity.ErrToken, "a second one of its name")
+	for _, step := range []struct {
+		by    time.Duration // by which the clock is set
+		valid bool
+	}{{-5 * time.Hour, true}, {5*time.Hour + 59*time.Minute, true}, {12 * time.Hour, false}, {-12 * time.Hour, true}, {-59 * time.Minute, true}} {
+		now = now.Add(step.by)
+		assert.Equal(t, step.valid, knows(secret), "at %s", now)
+	}
 	now = now.Add(time.Hour)
 	assert.False(t, knows(secret), "it is known after its end")
 	assert.ErrorIs(t, must.Fail(other.Revoke(ctx, "ci", identity.Revoke{By: "eve"})), identity.ErrToken)
@@ -105,6 +112,14 @@ func TestATokenAuthenticatesUntilItEnds(t *testing.T) {
 	require.NoError(t, must.Fail(tokens.Revoke(ctx, "ci", identity.Revoke{By: "ada@vm"})))
 	assert.False(t, knows(again), "it is known though it was revoked")
 	wantEnded(t, other, now)
+	now = now.Add(-5 * time.Hour) // when it is revoked
+	early, _, err := tokens.Create(ctx, identity.New{Name: "early", ID: "01E", Grant: identity.Grant{Role: identity.Viewer}, Expires: now.Add(time.Hour)})
+	require.NoError(t, err)
+	require.NoError(t, must.Fail(other.Revoke(ctx, "early", identity.Revoke{By: "ada@vm"})))
+	for range 2 {
+		assert.False(t, knows(early), "it is known at %s though it was revoked", now)
+		now = now.Add(5 * time.Hour)
+	}
 }
 
 // Who makes the secret elsewhere sends a hash and an id: neither may be what it cannot be, nor
@@ -216,7 +231,7 @@ func TestACertificateThatExpiresIsNoneOnAConnectionThatStaysOpen(t *testing.T) {
 		Subjects: map[string]identity.Grant{"ci": {Role: identity.Operator}},
 	}
 	until := func(hours int) *x509.Certificate {
-		return &x509.Certificate{Subject: pkix.Name{CommonName: "ci"}, NotAfter: began.Add(time.Duration(hours) * time.Hour)}
+		return &x509.Certificate{Subject: pkix.Name{CommonName: "ci"}, NotBefore: began.Add(-time.Hour), NotAfter: began.Add(time.Duration(hours) * time.Hour)}
 	}
 	own, short, long := until(5), until(1), until(9)
 	r := httptest.NewRequest(http.MethodGet, "/", nil)
@@ -229,10 +244,10 @@ func TestACertificateThatExpiresIsNoneOnAConnectionThatStaysOpen(t *testing.T) {
 		{[][]*x509.Certificate{{own, short}, {own, long}}, 5},
 	} {
 		r.TLS = &tls.ConnectionState{VerifiedChains: c.chains}
-		for hour := range 8 {
+		for _, hour := range []int{0, 1, 2, 3, 4, 5, 6, 7, -5, -1, 0, 7, -2, 1} { // the clock is also set back and ahead
 			now = began.Add(time.Duration(hour) * time.Hour)
 			who, err := a.Identify(r)
-			if valid := hour <= c.valid; valid != (err == nil) || !valid && !errors.Is(err, identity.ErrUnknown) || valid && who.Name != "certificate ci" {
+			if valid := -1 <= hour && hour <= c.valid; valid != (err == nil) || !valid && !errors.Is(err, identity.ErrUnknown) || valid && who.Name != "certificate ci" {
 				t.Errorf("after %d hours, of a certificate that is valid for %d: %+v, %v", hour, c.valid, who, err)
 			}
 		}

@@ -82,7 +82,7 @@ func (k *Keys) note(s record.Signature, until int64) {
 // of each key at most. Of a key that has more, everything that it has signed until then is
 // refused: that is noted in place of a nonce, which is never so short.
 const (
-	refusedFor  = 15 * time.Minute // after a signature expires
+	refusedFor  = 24 * time.Hour // after a signature expires: a clock may be set back by hours
 	mostRefused = 100
 )
 

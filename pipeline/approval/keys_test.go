@@ -179,13 +179,36 @@ func TestTheNonceOfWhatWasRefusedServesNoMore(t *testing.T) {
 	refuse(signed("ci-2", "2"))
 	r.refused(r.Admit(older, "prod", now), UsedNonce, "were refused of late")
 	r.Use(later) // which is known for ever
-	now = now.Add(time.Hour)
-	refuse(signed("ci", "after an hour"))
+	now = now.Add(refusedFor + time.Hour)
+	refuse(signed("ci", "after a day"))
 	if len(r.nonces) != 2 { // and what was approved
-		t.Errorf("after an hour %v are known", r.nonces)
+		t.Errorf("after a day %v are known", r.nonces)
 	}
 	assert.True(t, len(copied.nonces) == mostRefused+1 && len(forgotten.nonces) == mostRefused+1,
 		"copies know %d and %d", len(copied.nonces), len(forgotten.nonces))
+}
+
+// A clock that is set ahead by hours, and back again, lets nothing be sent again that was refused or has served.
+func TestAClockThatIsSetLetsNoSignatureServeAgain(t *testing.T) {
+	for _, step := range []time.Duration{-12 * time.Hour, -time.Hour, time.Hour, 12 * time.Hour} {
+		r := &ring{T: t}
+		r.apply(r.Add("pipeline/web", record.KeyInfo{ID: "ci", Public: publicOf(1)}, "ci", "ann"))
+		signed := func(nonce string, now time.Time) record.Signature {
+			return record.Signature{Key: "ci", Nonce: "a long enough " + nonce, Created: now.Unix(), Expires: now.Add(10 * time.Minute).Unix()}
+		}
+		refuse := func(s record.Signature, now time.Time) {
+			e := r.Refuse("pipeline/web", s, "d", "key:ci", "it does not wait")
+			e.CreatedAt = now
+			r.Apply(e)
+		}
+		first, served := signed("1", noon), signed("2", noon)
+		refuse(first, noon)
+		r.Use(served)
+		refuse(signed("3", noon.Add(step)), noon.Add(step))
+		for _, s := range []record.Signature{first, served} {
+			r.refused(r.Admit(s, "prod", noon.Add(time.Minute)), UsedNonce, "served before")
+		}
+	}
 }
 
 // Whoever asks to be known by a signature costs the same however much was approved before.
