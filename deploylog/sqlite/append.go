@@ -17,6 +17,7 @@ func (l *Log) AppendThen(ctx context.Context, events []deploylog.Event, then fun
 	if len(events) == 0 {
 		return nil, ctx.Err()
 	}
+	l.note()
 	written, err := l.queue.Append(ctx, events, then)
 	if err != nil {
 		err = fmt.Errorf("append to deployment log: %w", l.writer.kept.Explain(explain(l.path, err)))

@@ -45,7 +45,7 @@ func sweep(path string) {
 	dir := filepath.Dir(path)
 	entries, _ := os.ReadDir(dir)
 	for _, e := range entries {
-		for _, suffix := range []string{"", anchorSuffix, checkSuffix} {
+		for _, suffix := range []string{"", anchorSuffix, checkSuffix, placeSuffix, copySuffix} {
 			if !strings.HasPrefix(e.Name(), unfinished(path, suffix)) {
 				continue
 			}
@@ -59,6 +59,15 @@ func sweep(path string) {
 // createBeside makes a file that belongs to the log at path, whole and durable,
 // unless another process was faster.
 func createBeside(path, suffix string, content []byte) error {
+	err := makeBeside(path, suffix, content, func(from, to string) error { return place(from, to, os.Link) })
+	if errors.Is(err, fs.ErrExist) {
+		err = atomicfile.SyncDir(filepath.Dir(path))
+	}
+	return err
+}
+
+// makeBeside makes a file that belongs to the log at path, for whom the log belongs to, and has put give it its name.
+func makeBeside(path, suffix string, content []byte, put func(from, to string) error) error {
 	dir := filepath.Dir(path)
 	f, err := os.CreateTemp(dir, unfinished(path, suffix)+"*") // mode 0600
 	if err != nil {
@@ -71,9 +80,9 @@ func createBeside(path, suffix string, content []byte) error {
 		_, err = f.Write(content)
 	}
 	if err = errors.Join(err, f.Sync(), f.Close()); err == nil {
-		err = place(f.Name(), path+suffix, os.Link)
+		err = put(f.Name(), path+suffix)
 	}
-	if err != nil && !errors.Is(err, fs.ErrExist) {
+	if err != nil {
 		return err
 	}
 	return atomicfile.SyncDir(dir)

@@ -60,6 +60,7 @@ func (l *Log) TryLock(name string) (unlock func(), err error) {
 	if l.copied != nil {
 		return nil, fmt.Errorf("lock %q: %w", name, l.copied)
 	}
+	l.note()
 	f, err := takeLock(l.lockDir(), name)
 	if err == nil {
 		err = l.holding.add(f, l.lockDir(), name)

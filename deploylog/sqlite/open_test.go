@@ -157,7 +157,7 @@ func wantLikeLog(t *testing.T, path string) {
 func withoutOthers(t *testing.T, uid, gid int, mode fs.FileMode) (path string) {
 	path = written(t)
 	dir := filepath.Dir(path)
-	for _, suffix := range []string{anchorSuffix, checkSuffix, "-wal", "-shm"} {
+	for _, suffix := range []string{anchorSuffix, checkSuffix, placeSuffix, "-wal", "-shm"} {
 		err := os.Remove(path + suffix)
 		require.True(t, err == nil || errors.Is(err, fs.ErrNotExist), "%v", err)
 	}
@@ -191,8 +191,11 @@ func TestWhatWasLeftUnfinishedIsRemoved(t *testing.T) {
 func TestTheOwnerCanUseALogThatRootHasOpened(t *testing.T) {
 	uid, owner := somebody()
 	path := withoutOthers(t, uid, -1, 0o600)
-	require.NoError(t, openLog(t, path).Close())
+	l := openLog(t, path)
+	require.NoError(t, errOf(l.Append(t.Context(), sample(900))))
+	require.NoError(t, l.Close())
 	wantLikeLog(t, path)
+	assert.Equal(t, must.Get(os.Stat(path))(t).Sys().(*syscall.Stat_t).Uid, must.Get(os.Stat(path+placeSuffix))(t).Sys().(*syscall.Stat_t).Uid, "who has the note of where it is")
 	said, err := as(t, owner, "append once", path)
 	assert.True(t, err == nil, "%v: %s", err, said)
 }

@@ -7,8 +7,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-
-	"github.com/deployster-go/deployster/internal/atomicfile"
 )
 
 // Where a log is lies beside it. A log that was copied with it is found to be a copy as long as
@@ -41,8 +39,8 @@ func (e *CopiedError) Error() string {
 		e.Path, e.Other, e.Log, placeSuffix, filepath.Clean(dir), name)
 }
 
-// settle takes note of where the log is. It returns a CopiedError for a copy. Where no note can
-// be written, it goes without.
+// settle finds out whether the log is where it was. It returns a CopiedError for a copy. Where the log is now is noted
+// once something is written: to read a log, as a backup, leaves nothing beside it.
 func (l *Log) settle() error {
 	here := placed{l.id, l.path}
 	known, err := readPlace(l.path + placeSuffix)
@@ -54,9 +52,16 @@ func (l *Log) settle() error {
 		_ = writePlace(known.Path, copySuffix, here)
 		return &CopiedError{l.id, l.path, known.Path}
 	}
-	_ = os.Remove(l.path + copySuffix) // it was of another place
-	_ = writePlace(l.path, placeSuffix, here)
+	l.arrived.Store(&here)
 	return nil
+}
+
+// note takes note of where the log is, if that is new. If no note can be written, the log goes without.
+func (l *Log) note() {
+	if here := l.arrived.Load(); here != nil && l.arrived.CompareAndSwap(here, nil) {
+		_ = os.Remove(l.path + copySuffix) // it was of another place
+		_ = writePlace(l.path, placeSuffix, *here)
+	}
 }
 
 // mentionCopy says where a copy is that has noted itself.
@@ -114,12 +119,5 @@ func writePlace(path, suffix string, p placed) error {
 	if err != nil {
 		return err
 	}
-	if err := atomicfile.WriteFile(path+suffix, append(text, '\n')); err != nil {
-		return err
-	}
-	f, err := openBeside(path, suffix, os.O_RDONLY) // which gives it to whom the log belongs
-	if err != nil {
-		return err
-	}
-	return f.Close()
+	return makeBeside(path, suffix, append(text, '\n'), os.Rename)
 }

@@ -2,6 +2,8 @@ package sqlite
 
 import (
 	"bytes"
+	"errors"
+	"io/fs"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -50,6 +52,16 @@ func TestACopyIsNotWrittenTo(t *testing.T) {
 	}
 	assert.Equal(t, 1, read, "a copy can be read")
 	require.NoError(t, l.Close())
+
+	// Who reads a backup leaves nothing beside it that says where it is.
+	backup := filepath.Join(root, "backup")
+	require.NoError(t, os.CopyFS(backup, os.DirFS(first)))
+	require.NoError(t, errors.Join(os.Remove(filepath.Join(backup, "log.db"+placeSuffix)), os.Remove(filepath.Join(backup, "log.db"+copySuffix))))
+	l = must.Get(Open(t.Context(), filepath.Join(backup, "log.db"), Options{}))(t)
+	_, err = l.Verify(t.Context())
+	require.NoError(t, errors.Join(err, l.Close()))
+	_, err = os.Stat(filepath.Join(backup, "log.db"+placeSuffix))
+	require.ErrorIs(t, err, fs.ErrNotExist)
 
 	_, err = opened(first)
 	require.NoError(t, err)

@@ -46,6 +46,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"modernc.org/sqlite"
@@ -89,7 +90,8 @@ type Log struct {
 	queue  *queue.Queue
 
 	readOnly bool
-	copied   error // why it may not be written to
+	copied   error                  // why it may not be written to
+	arrived  atomic.Pointer[placed] // where it is, if that is not noted yet
 	readers  *sql.DB
 	last     *sql.Stmt // of readers: asked for whenever somebody follows the log
 	writer   *writer
