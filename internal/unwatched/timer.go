@@ -59,13 +59,46 @@ func afterFunc(d time.Duration, f func(), now func() time.Time) (stop func()) {
 	}
 }
 
-// WithTimeout returns a context that is canceled, with the cause context.DeadlineExceeded, once d has
-// passed while the process ran.
+// WithTimeout returns a context that ends as one of context.WithTimeout does, once d has passed while the process ran.
 func WithTimeout(ctx context.Context, d time.Duration) (context.Context, context.CancelFunc) {
-	bounded, cancel := context.WithCancelCause(ctx)
-	stop := AfterFunc(d, func() { cancel(context.DeadlineExceeded) })
-	return bounded, func() {
-		stop()
-		cancel(nil)
+	t := &timed{Context: ctx, done: make(chan struct{})}
+	if err := ctx.Err(); err != nil {
+		t.end(err)
+		return t, func() {}
 	}
+	alone := context.AfterFunc(ctx, func() { t.end(ctx.Err()) })
+	stop := AfterFunc(d, func() { t.end(context.DeadlineExceeded) })
+	return t, func() {
+		stop()
+		alone()
+		t.end(context.Canceled)
+	}
+}
+
+// timed is a context with an end of its own.
+type timed struct {
+	context.Context
+	done chan struct{}
+
+	mu  sync.Mutex
+	err error
+}
+
+func (t *timed) end(err error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.err == nil {
+		t.err = err
+		close(t.done)
+	}
+}
+
+// Done implements context.Context.
+func (t *timed) Done() <-chan struct{} { return t.done }
+
+// Err implements context.Context.
+func (t *timed) Err() error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.err
 }

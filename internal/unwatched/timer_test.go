@@ -2,6 +2,7 @@ package unwatched_test
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -71,13 +72,38 @@ func TestATimerThatIsStoppedNeverFires(t *testing.T) {
 	})
 }
 
-func TestAContextEndsWithItsTime(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		began := time.Now()
-		ctx, cancel := unwatched.WithTimeout(t.Context(), 25*time.Second)
-		defer cancel()
-		<-ctx.Done()
-		assert.Equal(t, 25*time.Second, time.Since(began))
-		require.ErrorIs(t, context.Cause(ctx), context.DeadlineExceeded)
-	})
+func TestAContextEndsAsAnotherOneWithATimeoutDoes(t *testing.T) {
+	const d = 25 * time.Second
+	why := errors.New("why")
+	for name, test := range map[string]func(parent context.CancelCauseFunc, cancel context.CancelFunc){
+		"by its time":   func(context.CancelCauseFunc, context.CancelFunc) {},
+		"by its caller": func(_ context.CancelCauseFunc, cancel context.CancelFunc) { cancel() },
+		"by its parent": func(parent context.CancelCauseFunc, _ context.CancelFunc) { parent(why) },
+		"by its parent and all": func(parent context.CancelCauseFunc, cancel context.CancelFunc) {
+			parent(why)
+			<-time.After(time.Second)
+			cancel()
+		},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			ends := func(with func(context.Context, time.Duration) (context.Context, context.CancelFunc)) []any {
+				began := time.Now()
+				parent, end := context.WithCancelCause(t.Context())
+				defer end(nil)
+				ctx, cancel := with(parent, d)
+				defer cancel()
+				child, done := context.WithCancel(ctx)
+				defer done()
+				time.AfterFunc(time.Second, func() { test(end, cancel) })
+				require.NoError(t, errors.Join(ctx.Err(), child.Err()))
+				<-child.Done()
+				took := time.Since(began)
+				<-time.After(time.Minute)
+				again, stop := with(ctx, time.Hour)
+				defer stop()
+				return []any{took, ctx.Err(), child.Err(), context.Cause(ctx), context.Cause(child), again.Err(), context.Cause(again)}
+			}
+			assert.Equal(t, ends(context.WithTimeout), ends(unwatched.WithTimeout), name)
+		})
+	}
 }
