@@ -70,6 +70,9 @@ func (r *Runner) execute(ctx context.Context, resources func() []*resource, prep
 		}
 		result.Counts.Add(res.Status)
 	}
+	if excess := r.invoker.Excess(); excess != "" {
+		r.notify(report.Warning, "", "", excess)
+	}
 	result.Duration = r.now().Sub(started)
 	end := report.Event{Kind: report.RunFinished, Counts: result.Counts, Duration: result.Duration, Outputs: r.outputs}
 	end.Outputs.Reads = nil // said at the start

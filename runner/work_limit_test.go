@@ -42,6 +42,8 @@ func TestARunLeavesNoMoreThanItMay(t *testing.T) {
 		"too much printed":             {false, 0, most / 2, 2},
 		"just enough by a process":     {true, most/2 - besides, 0, 3},
 		"too much in all by a process": {true, most/2 + 1, 0, 2},
+		"too much by the last":         {false, most/3 + 1<<10, 0, 3},
+		"so by a process":              {true, most/3 + 1<<10, 0, 3},
 	} {
 		w := newWorld(t)
 		w.engine.Images["thing"] = leaving(t, w, func(c enginetest.Call) {
@@ -70,6 +72,10 @@ func TestARunLeavesNoMoreThanItMay(t *testing.T) {
 		}
 		assert.Equal(t, test.sets, changed, name)
 		assert.Equal(t, test.sets, w.runs("set"), name)
+		said := slices.DeleteFunc(w.warnings(), func(text string) bool {
+			return !strings.Contains(text, "more than the 100 KiB of --max-work: have its programs write less there")
+		})
+		assert.Len(t, said, map[bool]int{true: 1}[test.sets == 3 && 3*test.write > most], "%s: %q", name, w.warnings())
 		if test.sets == 3 {
 			assert.NoError(t, err, name)
 			continue

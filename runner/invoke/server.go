@@ -189,7 +189,7 @@ func (s *server) call(ctx context.Context, c *pendingCall) (exit engine.Exit, se
 		return engine.Exit{}, false, err
 	}
 	if p.work != "" {
-		defer s.invoker.left.measure(p.work)
+		defer s.invoker.left.use(p.work)
 	}
 	late := make(chan struct{})
 	defer unwatched.AfterFunc(c.timeout, func() { close(late) })()

@@ -2,6 +2,7 @@ package invoke
 
 import (
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 )
@@ -29,4 +30,23 @@ func TestMayBeginNamesWhereARunHasLeftTooMuch(t *testing.T) {
 		}
 		assert.ErrorContains(t, err, test.want, name)
 	}
+}
+
+// A directory in which many calls leave files is not measured with each of them.
+func TestAWorkDirectoryThatTakesLongIsNotMeasuredWithEachCall(t *testing.T) {
+	dir := t.TempDir()
+	left := leftBytes{dirs: map[string]int64{}, next: map[string]time.Time{}}
+	for i, step := range []struct {
+		wait, anyway, measured bool
+	}{{measured: true}, {measured: true}, {wait: true}, {wait: true, anyway: true, measured: true}, {wait: true}} {
+		left.use(dir)
+		if step.wait {
+			left.next[dir] = time.Now().Add(measurePause(time.Minute))
+		}
+		left.dirs[dir] = -1
+		left.measure(step.anyway)
+		assert.Equal(t, step.measured, left.dirs[dir] >= 0, "step %d", i)
+	}
+	assert.Zero(t, measurePause(time.Millisecond))
+	assert.Equal(t, 20*time.Second, measurePause(time.Second))
 }
