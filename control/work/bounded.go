@@ -128,7 +128,7 @@ func (b Bounded) supposing(name string, files map[string]string, o LoadOptions, 
 			return made[name]
 		})
 	}
-	limits := may(ownLoader{b.Inputs, b.Texts, b.Hosts, newNeutral(), values})
+	limits := may(ownLoader{Inputs: b.Inputs, Texts: b.Texts, among: b.Hosts, neutral: newNeutral(), values: values})
 	if limits == nil {
 		return nil, nil
 	}

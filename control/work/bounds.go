@@ -88,12 +88,13 @@ type ownLoader struct {
 	Texts
 	among   *Hosts
 	neutral string                                           // as of newNeutral
+	looks   bool                                             // nothing is made: a secret that is gone may be supposed to be neutral
 	values  func(files map[string]string) ([]present, error) // of the variables
 }
 
 // ownLoader loads what definitions name themselves, with the present values of their secrets.
 func (i Inputs) ownLoader(t Texts, among *Hosts, neutral string) ownLoader {
-	return ownLoader{i, t, among, neutral, func(files map[string]string) ([]present, error) { return i.present(t, files) }}
+	return ownLoader{Inputs: i, Texts: t, among: among, neutral: neutral, values: func(files map[string]string) ([]present, error) { return i.present(t, files) }}
 }
 
 // stepBounds are those of what a step applies; nil is that it may be everything. artifacts are those that were
@@ -220,22 +221,32 @@ func allowedHosts(own string, r *allow.Rules) string {
 	return strings.Join(slices.DeleteFunc([]string{own, hostsOfRules(r)}, func(q string) bool { return q == "" }), " | ")
 }
 
-// load evaluates what the definition names itself.
+// load evaluates what the definition names itself. What depends on a secret whose file is gone is not known, and all else
+// is. To look at something or to remove it, a text that no revision can say stands for the secret, if that is needed.
 func (b *bounds) load(n ownLoader, name string, files map[string]string, o LoadOptions) {
 	text, err := n.Texts.Load(files[name])
+	var all []present
 	if err == nil {
-		var all []present
 		all, err = n.values(files)
-		if o.Assigned = assignments(all); o.Assigned == nil {
-			o.Assigned = assignments([]present{})
-		}
 	}
 	if err != nil {
 		b.unknown = err.Error()
 		return
 	}
 	o.Included, o.Partly, o.Usage = n.Files(files), true, &usage.Variables{}
-	if b.own, err = n.Inputs.Load([]manifest.Source{{Name: name, Data: text}}, o); err != nil {
+	source := []manifest.Source{{Name: name, Data: text}}
+	var gone []string
+	o.Assigned, gone = without(all, o.Included, slices.Sorted(maps.Keys(files)), isGone)
+	if b.own, err = n.Inputs.Load(source, o); err != nil && n.looks && len(gone) > 0 {
+		for i := range all {
+			if all[i].gone {
+				all[i].Value = n.neutral
+			}
+		}
+		o.Assigned = assignments(all)
+		b.own, err = n.Inputs.Load(source, o)
+	}
+	if err != nil {
 		b.own, b.unknown = nil, err.Error()
 	}
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/deployster-go/deployster/environment/definition"
 	"github.com/deployster-go/deployster/environment/tasks"
 	"github.com/deployster-go/deployster/internal/allow"
+	"github.com/deployster-go/deployster/internal/must"
 	"github.com/deployster-go/deployster/inventory"
 	"github.com/deployster-go/deployster/manifest"
 	"github.com/deployster-go/deployster/manifest/vars"
@@ -261,6 +262,46 @@ func TestEffectsOfTasksThatAreBound(t *testing.T) {
 			}
 			assert.NoError(t, err, "%s: %d", name, p)
 			assert.Contains(t, got, test.effect, "%s: %d", name, p)
+		}
+	}
+}
+
+// A secret whose file was moved away hinders nothing that does not depend on it: what runs is seen, and can be removed.
+func TestASecretOfTheDefinitionThatIsGoneHindersNothingElse(t *testing.T) {
+	c := newCheckout(t, nil)
+	c.identities()
+	w := c.tasks()
+	keep := func(text string) string { return must.Get(w.Texts.Keep([]byte(text)))(t) }
+	salt, hash, err := w.Texts.hash(vars.Assignment{Name: "token", Value: "s3cret"})
+	require.NoError(t, err)
+	carried := must.Get(revision.Variables{Salt: salt, Variables: []revision.Variable{{Name: "token", File: "gone.auto.yaml", Secret: hash}}}.Encode())(t)
+	const resources = "resources: {a: {type: deployster/container, config: {image: 'registry.example/gw:1'"
+	for name, test := range map[string]struct {
+		own, refused string
+		unsure       bool // so that nothing is applied
+	}{
+		"read by a resource":           {"plugs: {docker: {path: /run/docker.sock}}\n" + resources + ", environment: {T: '{{ token }}'}}}}", "", false},
+		"of a type":                    {"variables: {token: {type: integer}}\nplugs: {docker: {path: /run/docker.sock}}\n" + resources + ", environment: {T: '{{ token }}'}}}}", "", false},
+		"in the path of another plug":  {"plugs: {docker: {path: /run/docker.sock}, other: {path: '/srv/{{ token }}'}}\n" + resources + "}}}", "", true},
+		"in the path of the same plug": {"plugs: {docker: {path: '/run/{{ token }}.sock'}}\n" + resources + "}}}", "plug docker: asks for path /run/docker.sock", true},
+	} {
+		text := "plugs: {docker: {path: /run/docker.sock}}\nresources: {a: {type: deployster/container, config: {image: 'registry.example/gw:2'}}}"
+		of := tasks.Task{Environment: "e", Host: "a", Revision: 2, Spec: definition.TaskSpec{Manifest: "m.yaml", Digest: keep(text), Includes: map[string]string{}}, Bounds: &tasks.Bounds{
+			Own: definition.TaskSpec{Manifest: "m.yaml", Digest: keep(test.own), Includes: map[string]string{revision.VariablesName: keep(string(carried))}},
+		}}
+		for _, p := range []purpose{applying, observing, removing} {
+			o := must.Get(w.carriedFor(of, manifest.Source{}, p))(t)
+			o.bounds = must.Get(w.bounds(of, p, nil))(t)
+			_, err := w.load(of, manifest.Source{Name: "m.yaml", Data: []byte(text)}, o)
+			refused := test.refused
+			if p == applying && test.unsure {
+				refused = "what the definition names itself is not known"
+			}
+			if refused == "" {
+				assert.NoError(t, err, "%s: %d", name, p)
+			} else {
+				assert.ErrorContains(t, err, refused, "%s: %d", name, p)
+			}
 		}
 	}
 }

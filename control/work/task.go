@@ -305,7 +305,9 @@ func (w *TaskWorker) bounds(t tasks.Task, p purpose, own map[string]any) (*bound
 			return nil, err
 		}
 	}
-	b := w.ownLoader(w.Texts, w.pool.hosts, newNeutral()).taskBounds(t, own, w.promoted)
+	loader := w.ownLoader(w.Texts, w.pool.hosts, newNeutral())
+	loader.looks = p != applying
+	b := loader.taskBounds(t, own, w.promoted)
 	if b != nil && p != applying {
 		b.former, b.removes = t.Bounds.Former, p == removing
 	}
