@@ -59,7 +59,7 @@ func (l *Log) settle() error {
 // note takes note of where the log is, if that is new. If no note can be written, the log goes without.
 func (l *Log) note() {
 	if here := l.arrived.Load(); here != nil && l.arrived.CompareAndSwap(here, nil) {
-		_ = os.Remove(l.path + copySuffix) // it was of another place
+		_ = os.Remove(l.path + copySuffix) //nolint:gosec // beside the log; it was of another place
 		_ = writePlace(l.path, placeSuffix, *here)
 	}
 }
