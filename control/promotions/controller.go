@@ -61,6 +61,7 @@ type Controller struct {
 	tries    *Promotions
 	followed *environments.Environments
 	watching bool
+	behind   bool // it may lack what was recorded since it followed the log
 	broken   error
 
 	users     map[string]map[string]bool    // pipelines by environment
@@ -79,6 +80,7 @@ type Controller struct {
 	targets *targets.Observed
 	objects *clusters.Observed
 	sighted map[string][]string          // places of the stages that are no environments, by pipeline
+	sights  map[string]map[string]bool   // and the pipelines by place
 	spotted reconcile.OrderedSet[string] // pipelines of which something was seen there that may not be recorded
 
 	pulls       *pullrequest.Client
@@ -101,7 +103,7 @@ func NewController(o Options) *Controller {
 		Options: o, promotions: New(o.Log, o.Now), commands: environments.New(o.Log, o.Now), tries: New(o.Log, o.Now),
 		users: map[string]map[string]bool{}, uses: map[string][]string{}, leave: map[string]func(){}, since: map[string]time.Time{}, absent: map[string]time.Time{}, left: map[string]promotion.Observed{},
 		seen: map[observed]observation{}, kept: map[string]kept{}, verifying: map[deploylog.Target]verifying{}, applied: map[deploylog.Target]applying{},
-		sighted: map[string][]string{}, looks: map[workKey]lookedAt{}, unwithdrawn: map[workKey]int{},
+		sighted: map[string][]string{}, sights: map[string]map[string]bool{}, looks: map[workKey]lookedAt{}, unwithdrawn: map[workKey]int{},
 	}
 	if o.Getenv == nil {
 		o.Getenv = func(string) string { return "" }
@@ -160,6 +162,9 @@ func (c *Controller) Released(name string) {
 
 // use notes which environments a pipeline uses. What none uses is not watched any more.
 func (c *Controller) use(name string, wanted []string) {
+	if len(c.users) == 0 && len(wanted) > 0 {
+		c.follow()
+	}
 	before := c.uses[name]
 	c.uses[name] = slices.Clone(wanted)
 	if len(wanted) == 0 {
@@ -248,6 +253,7 @@ func (c *Controller) variable(pipeline string) string {
 // for that is no event.
 func (c *Controller) Tick() {
 	c.noticeAbsence()
+	c.behind = true
 	const atOnce = 500
 	for _, e := range c.looking.First(atOnce) {
 		if len(c.users[e]) == 0 {
@@ -289,14 +295,21 @@ func (c *Controller) look(environment string) (is bool) {
 	return is
 }
 
-// Observe implements reconcile.Tenant: it follows the environments.
+// Observe implements reconcile.Tenant: it follows the environments, once a second if no pipeline uses any.
 func (c *Controller) Observe() bool {
 	if !c.watching {
 		c.watching = true
 		c.watch()
 	}
-	c.broken = c.followed.Follow(context.Background(), 0)
+	if c.behind || len(c.users) > 0 {
+		c.follow()
+	}
 	return false
+}
+
+func (c *Controller) follow() {
+	c.broken = c.followed.Follow(context.Background(), 0)
+	c.behind = false
 }
 
 // watch has the environments observed as soon as there is an event of one.

@@ -40,7 +40,7 @@ func (c *Controller) work(name string, at reconcile.Slot[workKey], step promotio
 		return c.applying(name, at, step, stage, variable)
 	}
 	return &reconcile.Work[workKey]{
-		Slot: at, What: string(step.Target),
+		Slot: at, What: string(step.Target), Patient: stage.Strategy == definition.WithWebhook,
 		Do: func(ctx context.Context) (err error) {
 			switch stage.Strategy {
 			case definition.WithWebhook:

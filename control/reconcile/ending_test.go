@@ -317,17 +317,25 @@ func (w *watchful) Received(_ string, e deploylog.Event) bool {
 
 // What ends is recorded, and what begins by that decided, under one lock, and both are made durable at once.
 func TestWhatEndsAndWhatBeginsByThatTakeOneLockAndOneWrite(t *testing.T) {
-	inSite(t, func(s *site) {
-		const goal = 100
-		s.create("a", goal)
-		log := &decided{Log: s.open()}
-		setup := s.setup(reconcile.Options{Log: log, UntilIdle: true})
-		setup.Tenant, setup.Conditional = &watchful{tenant: tenant{work: s.do}, t: t}, true
-		assert.NoError(t, reconcile.New(setup).Run(s.Context()))
-		s.wantDone("a", goal)
-		assert.LessOrEqual(t, log.n.Load(), int64(goal+goal/10), "the lock is taken too often")
-		assert.LessOrEqual(t, log.writes.Load(), int64(goal+goal/10), "it is made durable too often")
-	})
+	for name, is := range map[string]func(*reconcile.Setup[*counter, string]){
+		"conditional": func(of *reconcile.Setup[*counter, string]) { of.Conditional = true },
+		"together":    func(of *reconcile.Setup[*counter, string]) { of.Together = true },
+	} {
+		t.Run(name, func(t *testing.T) {
+			inSite(t, func(s *site) {
+				const goal = 100
+				s.create("a", goal)
+				log := &decided{Log: s.open()}
+				setup := s.setup(reconcile.Options{Log: log, UntilIdle: true})
+				setup.Tenant = &watchful{tenant: tenant{work: s.do}, t: t}
+				is(&setup)
+				assert.NoError(t, reconcile.New(setup).Run(s.Context()))
+				s.wantDone("a", goal)
+				assert.LessOrEqual(t, log.n.Load(), int64(goal+goal/10), "the lock is taken too often")
+				assert.LessOrEqual(t, log.writes.Load(), int64(goal+goal/10), "it is made durable too often")
+			})
+		})
+	}
 }
 
 func TestManyEntitiesAreTakenOverAtOnceAndToldTogether(t *testing.T) {

@@ -71,7 +71,7 @@ func (f *Fold[S]) Follow(ctx context.Context, until int64) (err error) {
 
 // catchUp is Follow for who Holds.
 func (f *Fold[S]) catchUp(ctx context.Context, until int64) error {
-	if f.ahead != nil {
+	if f.ahead != nil || until > 0 && until <= f.head {
 		return f.ahead
 	}
 	for e, err := range f.log.Read(ctx, deploylog.Filter{After: f.head, Until: until}) {
@@ -284,16 +284,16 @@ func refusedError(events []deploylog.Event, err error) error {
 	return fmt.Errorf("deployment log: %s of %s: %w", events[0].Name, events[0].Target, err)
 }
 
-// AppendThen appends events and what decide makes of the states that these lead to: at once,
-// where the log can do that. Where only what decide returns is refused, it returns the events and
-// an error. Where both are lost, the states are of no use any more, and whatever depends on them
-// fails.
+// AppendThen appends events and what decide makes of the states that these lead to, and of those that
+// that leads to, until it makes nothing: at once, where the log can do that. Where what decide returns is
+// refused, it returns what is before that and an error. Where all is lost, the states are of no use any
+// more, and whatever depends on them fails.
 func (f *Fold[S]) AppendThen(ctx context.Context, events []deploylog.Event, decide func() []deploylog.Event) ([]deploylog.Event, error) {
 	log, can := f.log.(deploylog.ThenAppender)
 	if !can {
-		return f.appendTwice(ctx, events, decide)
+		return f.appendEach(ctx, events, decide)
 	}
-	var more []deploylog.Event
+	newest := events // of what this appends
 	var unread error // why it could not be decided
 	folded := false
 	written, err := log.AppendThen(ctx, events, func(placed []deploylog.Event) []deploylog.Event {
@@ -301,13 +301,15 @@ func (f *Fold[S]) AppendThen(ctx context.Context, events []deploylog.Event, deci
 			return nil
 		}
 		folded = true
-		others := len(placed) - len(events)
+		others := len(placed) - len(newest)
 		for _, e := range placed[:others] {
-			f.apply(e)
+			if e.Seq > f.head {
+				f.apply(e)
+			}
 		}
 		f.applyOwn(placed[others:])
-		more = decide()
-		return more
+		newest = decide()
+		return newest
 	})
 	switch {
 	case len(written) == 0 && folded:
@@ -318,22 +320,19 @@ func (f *Fold[S]) AppendThen(ctx context.Context, events []deploylog.Event, deci
 	case unread != nil:
 		return written, unread
 	case err != nil:
-		return written, refusedError(more, err)
+		return written, refusedError(newest, err)
 	}
-	f.applyOwn(written[len(events):])
 	return written, nil
 }
 
-// appendTwice is AppendThen where the log takes only what is decided already.
-func (f *Fold[S]) appendTwice(ctx context.Context, events []deploylog.Event, decide func() []deploylog.Event) ([]deploylog.Event, error) {
-	written, err := f.Append(ctx, events)
-	if err != nil {
-		return written, err
+// appendEach is AppendThen where the log takes only what is decided already.
+func (f *Fold[S]) appendEach(ctx context.Context, events []deploylog.Event, decide func() []deploylog.Event) (all []deploylog.Event, err error) {
+	for len(events) > 0 {
+		written, err := f.Append(ctx, events)
+		if all = append(all, written...); err != nil {
+			return all, err
+		}
+		events = decide()
 	}
-	more := decide()
-	if len(more) == 0 {
-		return written, nil
-	}
-	followed, err := f.Append(ctx, more)
-	return append(written, followed...), err
+	return all, nil
 }

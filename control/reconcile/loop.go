@@ -35,6 +35,7 @@ type Loop[S Machine, K comparable] struct {
 	jobs     sync.WaitGroup  // and work
 	inbox    chan func()
 	results  []*Work[K]       // that has ended, which is not recorded yet
+	due      time.Time        // when that is to be
 	found    bool             // there is something observed to record
 	next     time.Time        // when there is more to observe or to probe
 	seen     bool             // all that is to be before anything is idle
@@ -231,6 +232,9 @@ func (l *Loop[S, K]) wait(ctx context.Context) {
 	pause := tickPause
 	if at := Earlier(l.wakes.Next(), l.next); !at.IsZero() {
 		pause = min(pause, at.Sub(l.Now()))
+	}
+	if len(l.results) > 0 {
+		pause = min(pause, time.Until(l.due))
 	}
 	if l.own.elsewhere.Len() > 0 {
 		pause = min(pause, retryPause)

@@ -66,6 +66,9 @@ func (l *Loop[S, K]) advance(ctx context.Context) error {
 // then, and returns the work of that: who takes a lock twice, or makes something durable twice,
 // waits twice.
 func (l *Loop[S, K]) settleAndDecide(ctx context.Context) (works []*Work[K], err error) {
+	if l.Together && l.mayPass() {
+		return nil, nil // the pass does
+	}
 	decides := l.Conditional && len(l.results) > 0 && l.mayPass() && ctx.Err() == nil && !l.Drain.Started()
 	if decides {
 		l.found = l.Tenant.Observe()
@@ -86,22 +89,26 @@ func (l *Loop[S, K]) settleAndDecide(ctx context.Context) (works []*Work[K], err
 	return works, err
 }
 
-// recordAndDecide records facts and, at once with them, what may be done then. It returns the
-// work of that. Where the facts are refused nothing is decided.
+// recordAndDecide records facts and, at once with them, what may be done then; where all is made durable
+// Together, also what may be done after that. It returns the work of that. Where the facts are refused
+// nothing is decided.
 func (l *Loop[S, K]) recordAndDecide(ctx context.Context, facts []*transition[K]) ([]*Work[K], error) {
 	if len(facts) == 0 {
 		return nil, nil
 	}
 	var decided []*transition[K]
-	untold := len(l.deferred)
+	untold, started := len(l.deferred), time.Now()
 	l.asOf(facts)
-	written, err := l.Fold.AppendThen(ctx, eventsOf(facts), func() []deploylog.Event {
-		if l.Drain.Started() { // while the lock was waited for
+	observed := eventsOf(facts)
+	written, err := l.Fold.AppendThen(ctx, observed, func() []deploylog.Event {
+		full := len(decided) > 0 && (!l.Together || len(decided) >= batchSize || time.Since(started) >= passShare)
+		if full || l.Drain.Started() { // while the lock was waited for
 			return nil
 		}
-		decided = l.decideQueued()
-		l.asOf(decided)
-		return eventsOf(decided)
+		some := l.decideQueued()
+		l.asOf(some)
+		decided = append(decided, some...)
+		return eventsOf(some)
 	})
 	switch {
 	case err == nil:
@@ -109,7 +116,7 @@ func (l *Loop[S, K]) recordAndDecide(ctx context.Context, facts []*transition[K]
 		recorded(decided)
 	case len(written) > 0:
 		recorded(facts)
-		err = l.recordRefused(ctx, decided, err)
+		err = l.recordRefused(ctx, unrecorded(decided, len(written)-len(observed)), err)
 	case decided == nil && isRefusal(err):
 		return nil, l.recordRefused(ctx, facts, err)
 	default:
@@ -136,7 +143,7 @@ func (l *Loop[S, K]) more() bool {
 
 // pending reports whether there is anything to hold a pass for.
 func (l *Loop[S, K]) pending() bool {
-	return l.news || l.found || len(l.results) > 0 || l.undecided()
+	return l.news || l.found || len(l.results) > 0 && !time.Now().Before(l.due) || l.undecided()
 }
 
 func (l *Loop[S, K]) undecided() bool { return l.queue.Len() > 0 || l.slots.room() }
@@ -177,8 +184,11 @@ func (l *Loop[S, K]) decideAll(ctx context.Context) (works []*Work[K], err error
 // what may be done then. It returns the work of that.
 func (l *Loop[S, K]) observedOrDecided(ctx context.Context) (begin []*Work[K], err error) {
 	var observed []Observation
-	observed, l.found = l.Tenant.Observed(batchSize)
 	var all []*transition[K]
+	if l.Together {
+		all = l.judgeAll()
+	}
+	observed, l.found = l.Tenant.Observed(batchSize)
 	for _, o := range observed {
 		all = append(all, &transition[K]{Observation: o})
 	}
@@ -281,6 +291,17 @@ func eventsOf[K comparable](all []*transition[K]) (events []deploylog.Event) {
 		events = append(events, t.Events...)
 	}
 	return events
+}
+
+// unrecorded notes which transitions are recorded whose events are the first so many, and returns the others.
+func unrecorded[K comparable](all []*transition[K], events int) []*transition[K] {
+	for i, t := range all {
+		if events -= len(t.Events); events < 0 {
+			return all[i:]
+		}
+		t.recorded = true
+	}
+	return nil
 }
 
 func recorded[K comparable](all []*transition[K]) {

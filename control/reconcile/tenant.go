@@ -146,7 +146,8 @@ type Setup[S Machine, K comparable] struct {
 	// tenant whose results have consequences that depend on the newest commands.
 	Conditional bool
 
-	// Together has what was observed, and what is decided then, made durable at once.
+	// Together has how work ended, what was observed, and what is decided then, made durable at
+	// once, with the decide lock held.
 	Together bool
 }
 

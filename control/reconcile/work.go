@@ -17,6 +17,10 @@ type Work[K comparable] struct {
 	Entity string // set by Begin
 	What   string // what it works on, for whoever reads of a panic
 
+	// Patient is work of which it may be recorded 5 ms later how it ended, with what was observed
+	// meanwhile, see Setup.Together. Nothing is decided by that.
+	Patient bool
+
 	// Do does it. It is waited for, also when ctx ends.
 	Do func(ctx context.Context) error
 
@@ -30,6 +34,9 @@ type Work[K comparable] struct {
 	err   error // how it ended
 	freed bool  // its slots were given back
 }
+
+// patience is for how long the end of Patient work waits to be recorded with something else.
+const patience = 5 * time.Millisecond
 
 // failure is what is remembered of work between two tries.
 type failure struct {
@@ -70,9 +77,17 @@ func (l *Loop[S, K]) start(ctx context.Context, w *Work[K]) {
 func (l *Loop[S, K]) ended(ctx context.Context, w *Work[K]) {
 	l.slots.end(w)
 	interrupted := w.err != nil && (ctx.Err() != nil || l.Drain.Started() && errors.Is(w.err, l.Interrupted))
-	if !interrupted {
-		l.results = append(l.results, w)
+	if interrupted {
+		return
 	}
+	due := time.Now()
+	if w.Patient {
+		due = due.Add(patience)
+	}
+	if len(l.results) == 0 || due.Before(l.due) {
+		l.due = due
+	}
+	l.results = append(l.results, w)
 }
 
 // Free gives the slots of work back though it has not ended: it is stuck, or nobody wants

@@ -105,8 +105,10 @@ func (l *MemoryLog) AppendThen(ctx context.Context, events []deploylog.Event, th
 	if err != nil {
 		return nil, err
 	}
-	more, err := l.place(added, then(slices.Clone(added)))
-	added = append(added, more...)
+	for more := added; len(more) > 0 && err == nil; {
+		more, err = l.place(added, then(slices.Clone(added)))
+		added = append(added, more...)
+	}
 	l.add(added)
 	return slices.Clone(added), err
 }

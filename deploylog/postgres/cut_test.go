@@ -334,7 +334,12 @@ func TestManySmallEventsAreAppendedInParts(t *testing.T) {
 		if _, err := l.Append(t.Context(), event("d", "first")); !errors.Is(err, deploylog.ErrDuplicate) {
 			require.NoError(t, err)
 		}
-		_, err := l.AppendThen(t.Context(), []deploylog.Event{event("d", "last")}, func([]deploylog.Event) []deploylog.Event { return events })
+		_, err := l.AppendThen(t.Context(), []deploylog.Event{event("d", "last")}, func(unread []deploylog.Event) []deploylog.Event {
+			if len(unread) == 1 {
+				return events
+			}
+			return nil
+		})
 		if !errors.Is(err, deploylog.ErrDuplicate) {
 			require.NoError(t, err)
 		}

@@ -79,16 +79,20 @@ func (q *Queue) Append(ctx context.Context, events []deploylog.Event, then func(
 		return nil, err
 	}
 	if then != nil {
-		r.placed, r.more = make(chan []deploylog.Event, 1), make(chan *Request, 1)
+		r.follows()
 	}
 	if err := q.submit(r); err != nil {
 		return nil, err
 	}
-	var more *Request
+	all := []*Request{r} // each follows the one before
 	for gone := ctx.Done(); ; {
+		last := all[len(all)-1]
 		select {
-		case unread := <-r.placed:
-			more, err = q.following(r, then, unread)
+		case unread := <-last.placed:
+			var more *Request
+			if more, err = q.following(last, then, unread); more != nil {
+				all = append(all, more)
+			}
 		case failed := <-r.done:
 			if errors.Is(failed, errWithdrawn) {
 				failed = ctx.Err()
@@ -96,13 +100,14 @@ func (q *Queue) Append(ctx context.Context, events []deploylog.Event, then func(
 			if failed != nil {
 				return nil, failed
 			}
-			if more == nil {
-				return r.Events, err
+			written := r.Events
+			for _, more := range all[1:] {
+				if err := <-more.done; err != nil {
+					return written, err
+				}
+				written = append(written, more.Events...)
 			}
-			if err := <-more.done; err != nil {
-				return r.Events, err
-			}
-			return append(r.Events, more.Events...), nil
+			return written, err
 		case <-gone:
 			if r.taken.CompareAndSwap(false, true) {
 				return nil, ctx.Err()
@@ -120,7 +125,9 @@ func (q *Queue) Append(ctx context.Context, events []deploylog.Event, then func(
 func (q *Queue) following(r *Request, then func([]deploylog.Event) []deploylog.Event, unread []deploylog.Event) (more *Request, err error) {
 	defer func() { r.more <- more }()
 	if events := then(unread); len(events) > 0 {
-		more, err = q.request(events)
+		if more, err = q.request(events); err == nil {
+			more.follows()
+		}
 	}
 	return more, err
 }
@@ -251,6 +258,11 @@ func (q *Queue) Broken() error {
 
 // Duplicate notes that an event of the request is in the log already.
 func (r *Request) Duplicate(e deploylog.Event) { r.Err = describe(e, deploylog.ErrDuplicate) }
+
+// follows has the caller asked what follows the events of the request.
+func (r *Request) follows() {
+	r.placed, r.more = make(chan []deploylog.Event, 1), make(chan *Request, 1)
+}
 
 // Follows reports whether something may follow the events of the request.
 func (r *Request) Follows() bool { return r.placed != nil }

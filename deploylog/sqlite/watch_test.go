@@ -427,6 +427,9 @@ func dieDeciding(l *Log, name string) error {
 			if i == 2 {
 				_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
 			}
+			if e.Name == "host-failed" {
+				return nil
+			}
 			e.Name = "host-failed"
 			return []deploylog.Event{e}
 		})
