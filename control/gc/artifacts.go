@@ -12,7 +12,7 @@ import (
 	"github.com/deployster-go/deployster/internal/objects"
 )
 
-// artifacts removes those that nobody needs, and what is unpacked of the others and no job
+// artifacts removes those that no build needs, and what is unpacked of the others and no job
 // that may run uses: it is unpacked again for the next one.
 func (c *Collector) artifacts(ctx context.Context) (Removed, error) {
 	r := Removed{Kind: Artifacts, Left: c.ArtifactsLeft}

@@ -1,5 +1,5 @@
-// Package gc removes what runs left below the directory of the state and nobody needs
-// any more: what types were given and said, and the files of locks. Nothing of a run
+// Package gc removes what runs left below the directory of the state and no later run needs:
+// what types were given and said, and the files of locks. Nothing of a run
 // that is alive, or of which something has no end in the log, is removed, nor of the last
 // runs of each target.
 //
@@ -76,7 +76,7 @@ type Removed struct {
 // The kinds of what is removed.
 const (
 	Work  = "work"  // what types were given and said in a run, and their work directories
-	Locks = "locks" // files of locks that nobody holds
+	Locks = "locks" // files of locks that no process holds
 
 	Snapshots = "snapshots" // of the log, which are made anew where they are of use
 

@@ -15,10 +15,10 @@ import (
 	"github.com/deployster-go/deployster/internal/diskuse"
 )
 
-// DefaultAge is how old what is removed is at least, unless somebody says otherwise.
+// DefaultAge is the least age of what is removed, unless an option sets another.
 const DefaultAge = 30 * 24 * time.Hour
 
-// DefaultMaxWork is how many bytes the directories of all runs have, unless somebody says otherwise.
+// DefaultMaxWork bounds the bytes in the directories of all runs, unless an option sets another.
 const DefaultMaxWork = 10 << 30
 
 // Runs collect at their end, but all of them together once within an interval, and then at

@@ -15,7 +15,7 @@ import (
 // askTime is how long is asked who keeps this process waiting.
 const askTime = 5 * time.Second
 
-// holder says who else has the turn to append; "" is nobody any more. Whoever may connect to the database may
+// holder names the other sessions that have the turn to append, or returns "". Any user who may connect to the database may
 // take it, unless that right was taken away.
 func (l *Log) holder() string {
 	ctx, cancel := context.WithTimeout(context.Background(), askTime)

@@ -13,9 +13,9 @@ import (
 	"github.com/deployster-go/deployster/deploylog"
 )
 
-// The times after which is told which process is waited for.
+// The times after which a caller says which process it waits for.
 const (
-	Silent = 1500 * time.Millisecond // how long is waited for others before anybody is told
+	Silent = 1500 * time.Millisecond // how long a caller waits before it says so
 	Repeat = 30 * time.Second        // and until it is told again
 )
 
@@ -25,9 +25,9 @@ const (
 type Kept struct {
 	Log    string // which one it is, for people
 	Logger *slog.Logger
-	Holder func() string // says who has the turn; "" is nobody any more
+	Holder func() string // names the process that has the turn; "" if it was given back
 
-	by atomic.Pointer[string] // nil while nobody is waited for, or not for long
+	by atomic.Pointer[string] // nil unless another process is waited for, and for long
 }
 
 // During calls wait, which waits for the turn, and tells who has it if that takes long.

@@ -21,7 +21,7 @@ type Turns struct {
 
 // waiters are those of the process who want one lock.
 type waiters struct {
-	taken chan struct{} // holds one while somebody does
+	taken chan struct{} // holds one while the lock is taken
 	users int           // who does, and who waits; guarded by Turns.mu
 	left  time.Time     // when the lock was left to other processes; of who has the turn
 }
@@ -33,7 +33,7 @@ const (
 	turnsRest = 4 * time.Millisecond
 )
 
-// Wait waits for the turn of whoever asks; done ends it. It fails with ErrLocked where ctx
+// Wait waits for the turn of the caller; done ends it. It fails with ErrLocked where ctx
 // ends, and with the error given where closed is closed.
 func (t *Turns) Wait(ctx context.Context, name string, closed <-chan struct{}, ended error) (done func(), err error) {
 	mine := t.join(name)

@@ -1,4 +1,4 @@
-// Package acceptance keeps requests for what their senders may not do alone, until somebody who may accepts exactly that.
+// Package acceptance keeps requests for what their senders may not do alone, until a caller who may accepts exactly that.
 package acceptance
 
 import (

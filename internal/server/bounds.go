@@ -27,7 +27,7 @@ import (
 // bounded reports whether who asks may bring no more than what definitions name and allow.
 func bounded(ctx context.Context) bool { return !identity.Of(ctx).May(identity.Operator, "", "") }
 
-// exceeded refuses what somebody may not bring. remedy is another way than to allow it.
+// exceeded refuses what a caller may not bring. remedy is another way than to allow it.
 func exceeded(ctx context.Context, what, remedy string, found []allow.Excess) error {
 	if len(found) == 0 {
 		return nil
@@ -51,7 +51,7 @@ func (s *Server) bindRelease(ctx context.Context, name string, c *pipeline.Relea
 }
 
 // exceeds binds a revision by who may bring no more than what the pipeline names and allows, and finds what of it they
-// may not bring. It takes too long to be done while nobody else may change the pipeline: against is the definition that it
+// may not bring. It takes too long to be done under the lock of the pipeline: against is the definition that it
 // was checked against, and own what that names itself.
 func (s *Server) exceeds(ctx context.Context, name string, c *pipeline.Release) (against *definition.Definition, own record.Files, found []allow.Excess, err error) {
 	if !bounded(ctx) {
@@ -69,7 +69,7 @@ func (s *Server) exceeds(ctx context.Context, name string, c *pipeline.Release) 
 		return nil, nil, nil, err // which the command says
 	}
 	if own == nil && notCarried(against, nil) != "" {
-		return nil, nil, nil, huma.Error403Forbidden(fmt.Sprintf("you may not do this: nobody knows what pipeline %s names itself, as an older version defined it. An admin applies its definition again (deployster pipeline apply -f FILE), or an operator of everything releases a revision", name))
+		return nil, nil, nil, huma.Error403Forbidden(fmt.Sprintf("you may not do this: it is not known what pipeline %s names itself, as an older version defined it. An admin applies its definition again (deployster pipeline apply -f FILE), or an operator of everything releases a revision", name))
 	}
 	if found = against.Allow.ExcessFiles(own, c.Carries); len(found) == 0 || c.Pending { // who accepts it has to know all
 		found = append(found, s.Bounded.Release(against, own, *c)...)

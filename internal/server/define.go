@@ -27,7 +27,7 @@ import (
 var errOtherwise = huma.NewError(http.StatusPreconditionFailed, "it would come to something else by now: look again at what it comes to")
 
 // define has a pipeline defined with the hosts here. With asOf, it is refused where it has come
-// to change anything that it did not change then, when somebody was shown what it changes.
+// to change anything that it did not change then, when its sender was shown what it changes.
 func (s *Server) define(ctx context.Context, name string, asOf int64, c pipeline.Define) ([]deploylog.Event, error) {
 	members, err := s.defined(ctx, name, &c)
 	if err != nil {

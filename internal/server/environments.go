@@ -26,7 +26,7 @@ import (
 )
 
 // environment calls what the command line calls for an environment. Which hosts a query
-// selects, and what tasks make there, it finds out itself, whoever sends the command. With asOf,
+// selects, and what tasks make there, it finds out itself, whatever the command says. With asOf,
 // an update is refused where the environment has got another revision since.
 func (s *Server) environment(ctx context.Context, name string, asOf int64, command environment.Command) ([]deploylog.Event, error) {
 	if err := s.environments.Follow(ctx, 0); err != nil {
@@ -219,7 +219,7 @@ func (s *Server) checkKept(ctx context.Context, files map[string]string) error {
 	return nil
 }
 
-// drafted are the hosts here that a definition selects which somebody wants to be a revision.
+// drafted returns the hosts here that the definition of a requested revision selects.
 // It is read again as files are, so that what no file could say is refused, and it has to
 // carry its manifests: else hosts would get what lies in the workspace of the server.
 func (s *Server) drafted(ctx context.Context, name string, d **definition.Definition) ([]string, error) {

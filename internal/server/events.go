@@ -48,7 +48,7 @@ func (s *Server) registerEvents() {
 		ID: "list-events", Method: http.MethodGet, Path: "/v1/events", Role: identity.Viewer, Kind: anyKind, tags: aboutLog, streams: true,
 		Summary: "The events of the log, in order",
 		Description: "As lines of JSON, or as server-sent events where text/event-stream is asked for. " +
-			"A line that has the member problem says why no more events come. An answer that is cut off in another way, as where the server ends or a token is revoked, is aborted, and server-sent events end with the event cut; end=true also shows it where something between hides that. What follows sends an empty line or comment now and then; who takes none of what is sent is disconnected. Somebody who reads some pipelines and environments alone gets the events of these; last counts those of all.",
+			"A line that has the member problem says why no more events come. An answer that is cut off in another way, as where the server ends or a token is revoked, is aborted, and server-sent events end with the event cut; end=true also shows it where something between hides that. What follows sends an empty line or comment now and then; a client that takes none of what is sent is disconnected. A caller who reads some pipelines and environments alone gets the events of these; last counts those of all.",
 		answers: map[string]*huma.Response{"200": {
 			Description: "The events",
 			Headers:     map[string]*huma.Param{Until: {Description: "The event up to which it answers. What is followed has none.", Schema: &huma.Schema{Type: huma.TypeInteger}}},
@@ -182,7 +182,7 @@ func (s *Server) stream(hc huma.Context, f deploylog.Filter, live bool) {
 type unreadable struct{ error }
 
 // cutOff ends an answer that is not whole: with the reason where the log cannot be read, and
-// otherwise by aborting it, so that nobody takes it for a whole one. Server-sent events, which have no
+// otherwise by aborting it, so that it is not taken for a whole one. Server-sent events, which have no
 // end, end with one that says so: browsers complain of what is aborted.
 func (s *Server) cutOff(ctx context.Context, out *eventWriter, err error) {
 	var why unreadable
@@ -392,7 +392,7 @@ func (o *eventWriter) problem(why string) error {
 	return o.last(map[string]any{"problem": why})
 }
 
-// cut sends that server-sent events are cut off, in the place of what was not sent yet: whoever may
+// cut sends that server-sent events are cut off, in the place of what was not sent yet: any client that may
 // read no more may still know that.
 func (o *eventWriter) cut() error {
 	o.mu.Lock()

@@ -173,7 +173,7 @@ func listing(kind, of, summary string) Operation {
 type list[T any] struct {
 	path    string
 	selects url.Values // which of all that is there it has
-	scope   string     // which of it somebody reads who does not read everything
+	scope   string     // which part of it a caller reads who may not read everything
 	timed   bool       // it does not follow from the log alone
 	key     func(T) string
 

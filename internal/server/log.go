@@ -143,7 +143,7 @@ func (s *Server) registerAlive() {
 	}
 	register(s, Operation{
 		ID: "get-locked", Method: http.MethodGet, Path: "/v1/log/locked", Role: identity.Viewer, tags: aboutLog,
-		Summary: "Whether somebody has a lock of the log",
+		Summary: "Whether a process has a lock of the log",
 	}, func(_ context.Context, in *lockInput) (*lock, error) {
 		var out lock
 		locked, err := s.Log.Locked(in.Name)
@@ -180,7 +180,7 @@ func (s *Server) registerVerify() {
 		case s.verifying <- struct{}{}:
 			defer func() { <-s.verifying }()
 		default:
-			return nil, huma.ErrorWithHeaders(huma.NewError(http.StatusTooManyRequests, "the log is being verified for somebody else, which happens once at a time: ask again later"), http.Header{"Retry-After": {"10"}})
+			return nil, huma.ErrorWithHeaders(huma.NewError(http.StatusTooManyRequests, "the log is being verified for another caller, and one verification runs at a time: try again later"), http.Header{"Retry-After": {"10"}})
 		}
 		v, err := s.Log.Verify(ctx, known...)
 		if err != nil && ctx.Err() == nil {

@@ -16,7 +16,7 @@ import (
 	"github.com/deployster-go/deployster/internal/objects"
 )
 
-// minFree is how much of the disk objects leave free, in bytes: the log is on the same one, and whoever
+// minFree is how much of the disk objects leave free, in bytes: the log is on the same one, and any caller that
 // may send them must not keep others from recording.
 const minFree = 256 << 20
 

@@ -106,7 +106,7 @@ func register[I, O any](s *Server, op Operation, handle func(context.Context, *I
 // anyKind is what those may do who have the role for anything: it records nothing by itself.
 const anyKind = "*"
 
-// mayDo reports whether somebody may do an operation with what has a name.
+// mayDo reports whether a caller may do an operation with what has a name.
 func mayDo(who identity.Identity, op Operation, name string) bool {
 	if op.Kind != anyKind {
 		return who.May(op.Role, op.Kind, name)
@@ -121,7 +121,7 @@ func isJSON(kind string) bool {
 	return err == nil && name == "application/json" && (!given || strings.EqualFold(charset, "utf-8"))
 }
 
-// forbidden says which role somebody lacks who may not do an operation.
+// forbidden says which role a caller lacks for an operation.
 func (op Operation) forbidden() string {
 	lacks := "you may not do this: it needs the role " + string(op.Role)
 	switch op.Kind {
@@ -192,7 +192,7 @@ func (s *Server) outward(said huma.StatusError) huma.StatusError {
 }
 
 // systemFile is the absolute path in an error of a system call of this process, such as "open /etc/x:
-// permission denied", also with spaces in it or in quotes. A path that somebody sent, such as that of a plug, is in no such error.
+// permission denied", also with spaces in it or in quotes. A path that a caller sent, such as that of a plug, is in no such error.
 var systemFile = pattern.Lazy(`\b((?:open|openat|stat|lstat|read|readdirent|readlink|write|mkdir|mkdirat|remove|unlink|unlinkat|rename|link|symlink|chmod|chown|chtimes|truncate|flock|fork/exec|exec:|dial unix|listen unix) )(?:"/(?:[^"\\]|\\.)*"|/(?:[^:\n]|:[^ \n])+)(: )`)
 
 // withoutFiles returns a text in which the files of system calls have no names: where they lie is of no use

@@ -17,7 +17,7 @@ import (
 )
 
 // definePromotion has a pipeline defined that promotes by observed state. With asOf, it is
-// refused where it was defined or deleted since somebody looked at it.
+// refused if it was defined or deleted since the caller looked at it.
 func (s *Server) definePromotion(ctx context.Context, name string, asOf int64, c promotion.Define) (events []deploylog.Event, err error) {
 	if c.Definition, err = s.promoting(ctx, name, c.Definition); err != nil {
 		return nil, err
@@ -40,7 +40,7 @@ func (s *Server) definePromotion(ctx context.Context, name string, asOf int64, c
 }
 
 // removePromotion has a pipeline deleted that promotes by observed state. With asOf, it is
-// refused where it was defined or deleted since somebody looked at it.
+// refused if it was defined or deleted since the caller looked at it.
 func (s *Server) removePromotion(ctx context.Context, name string, asOf int64, c promotion.Delete) ([]deploylog.Event, error) {
 	return s.changePromotion(ctx, name, false, asOf, c, func(*promotion.State) error { return nil })
 }
@@ -155,7 +155,7 @@ func (s *Server) checkClusters(stage *definition.Stage) error {
 
 // reachesPromoting refuses a definition by which a pipeline would begin to deploy to an
 // environment, or to verify one, to which its sender may not deploy. As of pipelines whose
-// revisions are released, which hosts it reaches is for whoever may define it to say.
+// revisions are released, which hosts it reaches is for its admins to say.
 func (s *Server) reachesPromoting(ctx context.Context, p *promotion.State, d *definition.Definition) error {
 	before := map[string]bool{}
 	if was := p.Definition(); was != nil {

@@ -41,7 +41,7 @@ type request struct {
 	marked bool // an event of it is recorded
 }
 
-// newRequest is the request of somebody who sends a key with it.
+// newRequest returns the request of a caller who sends a key with it.
 func newRequest(who, key string, of ...string) *request {
 	return &request{ID: hashed(who, key), Of: hashed(of...)}
 }
@@ -135,7 +135,7 @@ func marked(data []byte) *mark {
 type recording struct {
 	deploylog.Log
 	requests *requests
-	failed   func(error) // nil is nobody
+	failed   func(error) // may be nil
 }
 
 // append appends, and says where that is of no use any more.
@@ -165,7 +165,7 @@ func (l recording) Append(ctx context.Context, events ...deploylog.Event) ([]dep
 	if r == nil || r.marked || len(events) == 0 {
 		return l.append(ctx, events...)
 	}
-	// Who appends has the decide lock, so nobody else does the same between the two.
+	// Who appends has the decide lock, so no other process does the same between the two.
 	if _, did, err := l.requests.find(ctx, r.ID); err != nil {
 		return nil, err
 	} else if did {

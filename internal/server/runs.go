@@ -106,7 +106,7 @@ func (s *Server) registerRuns() {
 	register(s, Operation{
 		ID: "get-plan-to-save", Method: http.MethodGet, Path: "/v1/plans/{run}/saved", Role: identity.Operator, tags: aboutRuns,
 		Summary:     "A plan that has ended, with the salted hashes by which what is not as planned is found out",
-		Description: "Who asks for it completes it with the hashes of the manifests and variables. Without the salt nobody learns from it what a secret is; with it guesses of a weak one can be tried.",
+		Description: "Who asks for it completes it with the hashes of the manifests and variables. Without the salt it tells nothing of a secret; with it guesses of a weak one can be tried.",
 	}, func(_ context.Context, in *named) (*shown, error) {
 		one, err := s.runOf(in.Run)
 		if err != nil {
@@ -221,7 +221,7 @@ func (s *Server) beginLook(ctx context.Context, asked proposal.Run, begin func(*
 	return proposal.Begun{Run: one.ID, Target: one.Target}, nil
 }
 
-// requested is what somebody asks for who was authenticated.
+// requested returns what an authenticated caller asks for.
 func requested(ctx context.Context, r proposal.Run) apply.Request {
 	return apply.Request{
 		Manifests: r.Manifests, Carries: r.Carries, Removing: r.Destroy, Orphans: r.Orphans, Targets: r.Targets, Replace: r.Replace, Prune: r.Prune, KeepGoing: r.KeepGoing, Verbose: r.Verbose, Plan: r.Plan, Saved: r.Saved, Again: r.Again, By: identity.Of(ctx).Name,

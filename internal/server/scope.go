@@ -12,9 +12,9 @@ import (
 )
 
 // A viewer of some pipelines and environments reads these alone. An operation that names one says so by its Kind;
-// one of anyKind leaves out what somebody may not read; every other one is for those who read everything.
+// one of anyKind leaves out what the caller may not read; every other one is for those who read everything.
 
-// checkTarget refuses a target whose events somebody may not read.
+// checkTarget refuses a target whose events the caller may not read.
 func checkTarget(ctx context.Context, target string) error {
 	if who := identity.Of(ctx); !scope.Target(who, deploylog.Target(target)) {
 		return huma.Error403Forbidden("you may not do this: you read " + who.Reads())
@@ -22,7 +22,7 @@ func checkTarget(ctx context.Context, target string) error {
 	return nil
 }
 
-// hidden is an answer to somebody who may not read everything: what there is instead of what is missing is not said.
+// hidden is an answer to a caller who may not read everything: what there is instead of what is missing is not said.
 func hidden(ctx context.Context, said huma.StatusError) error {
 	if said.GetStatus() == http.StatusNotFound && !identity.Of(ctx).ReadsAll() {
 		return huma.Error404NotFound("there is nothing of this name that you may read: you read " + identity.Of(ctx).Reads())

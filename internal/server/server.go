@@ -63,12 +63,11 @@ type Options struct {
 	Version string // of this program
 	Logger  *slog.Logger
 
-	// Identify authenticates a request. It fails with identity.ErrUnknown where it knows nobody who
-	// asks like that.
+	// Identify authenticates a request. It fails with identity.ErrUnknown for an unknown caller.
 	Identify func(*http.Request) (identity.Identity, error)
 
 	// Failed is told why the log takes nothing any more before it is opened again, perhaps more
-	// than once; nil is nobody.
+	// than once; may be nil.
 	Failed func(error)
 
 	Heartbeat time.Duration // how often a quiet stream of events says that it is alive; 0 is 15 s
@@ -204,7 +203,7 @@ func (s *Server) AllReaders(h http.Handler) http.Handler {
 }
 
 // route hands a request to its operation. A path that is written otherwise than it is, such
-// as with two slashes, is of none, and nobody is sent elsewhere.
+// as with two slashes, is of none, and no caller is redirected.
 func (s *Server) route(w http.ResponseWriter, r *http.Request) {
 	if asked := r.URL.EscapedPath(); path.Clean(asked) != asked {
 		refuse(w, http.StatusNotFound, nothingThere)

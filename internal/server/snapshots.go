@@ -36,7 +36,7 @@ const (
 type snapshots struct {
 	name   string        // with the version of their form
 	turn   chan struct{} // held by who has one made
-	looked int64         // event at which somebody last had one made if it was due
+	looked int64         // event at which a request last had one made if it was due
 	follow func(context.Context) error
 }
 
@@ -60,7 +60,7 @@ func (s *Server) registerSnapshots() {
 	register(s, Operation{
 		ID: "get-snapshot", Method: http.MethodGet, Path: "/v1/log/snapshots/{name}", Role: identity.Viewer, tags: aboutLog, timeout: snapshotTimeout,
 		Summary:     "A shorter log, from which follows the same",
-		Description: "For --server of Deployster, which begins with it; its form is nobody else's. 404 says that there is none, such as of a log that is short, or in that version of the form: then the events are read.",
+		Description: "For --server of Deployster, which begins with it; its form is for no other client. 404 says that there is none, such as of a log that is short, or in that version of the form: then the events are read.",
 		answers: map[string]*huma.Response{"200": {Description: "The snapshot", Content: map[string]*huma.MediaType{
 			"application/octet-stream": {Schema: &huma.Schema{Type: huma.TypeString, Format: "binary"}},
 		}}},

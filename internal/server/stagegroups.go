@@ -32,7 +32,7 @@ type stageGroupsOf struct {
 }
 
 // carryGroups checks the build groups of a revision that is to be released, and has it carry them
-// as they are here. It takes too long to be done while nobody else may change the pipeline.
+// as they are here. It takes too long to be done under the lock of the pipeline.
 func (s *Server) carryGroups(ctx context.Context, name string, asOf int64, c *pipeline.Release) (of stageGroupsOf, err error) {
 	for name := range c.Carries {
 		if _, is := record.StageOfGroup(name); is {
@@ -56,8 +56,9 @@ func (s *Server) carryGroups(ctx context.Context, name string, asOf int64, c *pi
 }
 
 // stageGroups checks the build groups among what a revision of a pipeline is to carry, and returns
-// what it is to carry with them as they are here: as what goes into their jobs is known by, nobody
-// is believed. Whoever may not submit groups may not have revisions carry any.
+// what it is to carry with them as they are here: the hashes by which
+// the inputs of their jobs are known are made here, and not taken from the caller. A caller who may not submit groups
+// may not have revisions carry any.
 func (s *Server) stageGroups(ctx context.Context, d *definition.Definition, carries map[string]string) (map[string]string, error) {
 	stages := map[string]string{}
 	for name := range carries {

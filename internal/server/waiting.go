@@ -26,7 +26,7 @@ const (
 
 // waiting tells a caller that its request waits for another process.
 type waiting struct {
-	by func() string // who is waited for; "" is nobody
+	by func() string // which process is waited for; "" is none
 	w  http.ResponseWriter
 
 	mu    sync.Mutex
