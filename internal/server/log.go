@@ -180,7 +180,7 @@ func (s *Server) registerVerify() {
 		case s.verifying <- struct{}{}:
 			defer func() { <-s.verifying }()
 		default:
-			return nil, huma.ErrorWithHeaders(huma.NewError(http.StatusTooManyRequests, "the log is being verified for another caller, and one verification runs at a time: try again later"), http.Header{"Retry-After": {"10"}})
+			return nil, huma.ErrorWithHeaders(huma.NewError(http.StatusTooManyRequests, "the log is being verified for another caller, and one verification runs at a time: ask again later"), http.Header{"Retry-After": {"10"}})
 		}
 		v, err := s.Log.Verify(ctx, known...)
 		if err != nil && ctx.Err() == nil {
