@@ -203,15 +203,27 @@ type TurnLog interface {
 	KeptBy() string
 }
 
-// KeptError is that a caller waits no longer for another process, which has the turn to write.
+// KeptError is that a caller waits no longer for another process, which has the turn to write, or a lock.
 // Nothing was recorded.
 type KeptError struct {
-	By  string // who has it, and whether that goes on
-	Err error  // why it is not waited for any longer
+	By   string // which process has it, and whether that goes on
+	Lock string // that the caller waited for; "" is the turn to write
+	Here bool   // another caller of this process has the lock, while By has the turn to write
+	Err  error  // why it is not waited for any longer
 }
 
-func (e *KeptError) Error() string {
-	return fmt.Sprintf("the turn to write is kept by %s: %v", e.By, e.Err)
+func (e *KeptError) Error() string { return fmt.Sprintf("%s: %v", e.Holder(e.By), e.Err) }
+
+// Holder says what was waited for, and that by has it.
+func (e *KeptError) Holder(by string) string {
+	switch {
+	case e.Lock == "":
+		return "the turn to write is kept by " + by
+	case e.Here:
+		return fmt.Sprintf("another caller of this process has the lock %q, while the turn to write is kept by %s", e.Lock, by)
+	default:
+		return fmt.Sprintf("the lock %q is held by %s", e.Lock, by)
+	}
 }
 
 // Unwrap returns why it is not waited for any longer.

@@ -46,6 +46,13 @@ func TestAStoppedProcessKeepsTheTurn(t *testing.T) {
 	var by *deploylog.KeptError
 	require.ErrorAs(t, errOf(l.Append(ctx, sample(2))), &by)
 	assert.Contains(t, by.By, fmt.Sprint(keeper.Process.Pid))
+	assert.Contains(t, by.Error(), "the turn to write is kept by process ")
+
+	// Who waits for a lock is told that it is the lock.
+	unlock := must.Get(l.Lock(t.Context(), "things"))(t)
+	require.ErrorAs(t, errOf(l.Lock(ctx, "things")), &by)
+	assert.Contains(t, by.Error(), `another caller of this process has the lock "things", while the turn to write is kept by process `)
+	unlock()
 	require.NoError(t, keeper.Process.Kill())
 	_ = keeper.Wait()
 	require.NoError(t, <-appended)

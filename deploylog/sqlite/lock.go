@@ -43,10 +43,14 @@ func (l *Log) Lock(ctx context.Context, name string) (unlock func(), err error) 
 		l.heldBy.Delete(name)
 	}
 	if err != nil && held {
-		return nil, &deploylog.KeptError{By: fmt.Sprint(by), Err: err}
+		return nil, &deploylog.KeptError{By: fmt.Sprint(by), Lock: name, Err: err}
 	}
 	if err != nil {
-		return nil, l.writer.kept.Explain(err)
+		err = l.writer.kept.Explain(err)
+		if kept, is := errors.AsType[*deploylog.KeptError](err); is { // the one that has the lock may wait for that
+			kept.Lock, kept.Here = name, true
+		}
+		return nil, err
 	}
 	return l.pauses.hold(unlock), nil
 }

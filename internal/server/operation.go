@@ -153,8 +153,8 @@ func (s *Server) answer(ctx context.Context, op Operation, err error) error {
 		return hidden(ctx, huma.Error404NotFound(err.Error()))
 	case isKept(err) != nil:
 		kept := isKept(err)
-		s.Logger.Warn("a request was not carried out: another process keeps the turn to write", "operation", op.ID, "by", kept.By)
-		return huma.ErrorWithHeaders(huma.Error503ServiceUnavailable("nothing was recorded, because the turn to write is kept by "+holderFor(ctx, kept.By)+": send it again when that has gone on or ended"), http.Header{"Retry-After": {"5"}})
+		s.Logger.Warn("a request was not carried out: "+kept.Holder("another process"), "operation", op.ID, "by", kept.By)
+		return huma.ErrorWithHeaders(huma.Error503ServiceUnavailable("nothing was recorded, because "+kept.Holder(holderFor(ctx, kept.By))+": send it again when that has gone on or ended"), http.Header{"Retry-After": {"5"}})
 	case ctx.Err() != nil:
 		return huma.NewError(http.StatusGatewayTimeout, "it took too long")
 	}
