@@ -108,7 +108,7 @@ func TestWhatFailsOnOneHostIsNotBroughtToAll(t *testing.T) {
 // A process that is killed at any of its appends is replaced by another one: the log says once
 // that it has come, and nothing is applied at once by two.
 func TestWhicheverProcessDiesAManifestIsAppliedAsOften(t *testing.T) {
-	deaths(t, 8, 1, func(t *testing.T, die func(deploylog.Log) deploylog.Log) {
+	deaths(t, 6, 1, func(t *testing.T, die func(deploylog.Log) deploylog.Log) {
 		applied(t, func(w *world, m *machines) {
 			w.deploys("dev", "1")
 			died := 0

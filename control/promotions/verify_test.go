@@ -55,7 +55,7 @@ func TestWhatRunsInAStageIsVerifiedWithItsHostsAndVariables(t *testing.T) {
 // A process that is killed at any of its appends is replaced by another one, by which what one
 // left open is verified: the log says once that it is.
 func TestWhicheverProcessDiesAStageIsVerifiedOnce(t *testing.T) {
-	deaths(t, 20, 1, func(t *testing.T, die func(deploylog.Log) deploylog.Log) {
+	deaths(t, 17, 1, func(t *testing.T, die func(deploylog.Log) deploylog.Log) {
 		inVerified(t, func(*world, context.Context, environment.Verification) error { return nil }, func(w *world) {
 			w.deploys("dev", "1")
 			for log := die(w.open()); w.untilIdle(log) != nil; {
