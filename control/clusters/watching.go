@@ -24,8 +24,10 @@ type watching struct {
 	changed func()        // something was said
 	unread  chan struct{} // a commit is to be read; has room for one; nil if none are read
 
-	mu     sync.Mutex
-	shown  []steady
+	mu    sync.Mutex
+	shown []steady
+
+	// If the revision is the value that a commit has; nil otherwise.
 	said   []object.Reading // the last of each object
 	waits  []time.Time      // since when the commit of an object is not known; zero where it is
 	values map[string]value // by commit
@@ -40,9 +42,9 @@ type value struct {
 
 func newWatching(s *Stage, changed func()) *watching {
 	n := len(s.Objects)
-	w := &watching{stage: s, changed: changed, shown: make([]steady, n), said: make([]object.Reading, n), waits: make([]time.Time, n)}
+	w := &watching{stage: s, changed: changed, shown: make([]steady, n)}
 	if s.ValueIn != nil {
-		w.unread, w.values = make(chan struct{}, 1), map[string]value{}
+		w.unread, w.said, w.waits, w.values = make(chan struct{}, 1), make([]object.Reading, n), make([]time.Time, n), map[string]value{}
 	}
 	for i := range w.shown {
 		w.shown[i].settle = s.Settle
@@ -54,6 +56,11 @@ func newWatching(s *Stage, changed func()) *watching {
 func (w *watching) says(i int, r object.Reading) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	if w.values == nil {
+		w.shown[i].says(r, time.Now())
+		w.changed()
+		return
+	}
 	w.said[i] = r
 	w.show(i)
 }
@@ -174,8 +181,8 @@ func (w *watching) at(now time.Time) (all []*object.Reading, again time.Time) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for i := range w.shown {
-		if since := w.waits[i]; !since.IsZero() {
-			if end := since.Add(mostWork); now.Before(end) {
+		if w.values != nil && !w.waits[i].IsZero() {
+			if end := w.waits[i].Add(mostWork); now.Before(end) {
 				again = sooner(again, end)
 			} else {
 				w.shown[i].says(object.Unseen(fmt.Errorf("commit %.10s is not read yet", w.commit(i))), now)

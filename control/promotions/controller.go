@@ -80,7 +80,7 @@ type Controller struct {
 	targets *targets.Observed
 	objects *clusters.Observed
 	sighted map[string][]string          // places of the stages that are no environments, by pipeline
-	sights  map[string]map[string]bool   // and the pipelines by place
+	sights  map[string]string            // and the pipeline by place
 	spotted reconcile.OrderedSet[string] // pipelines of which something was seen there that may not be recorded
 
 	pulls       *pullrequest.Client
@@ -103,7 +103,7 @@ func NewController(o Options) *Controller {
 		Options: o, promotions: New(o.Log, o.Now), commands: environments.New(o.Log, o.Now), tries: New(o.Log, o.Now),
 		users: map[string]map[string]bool{}, uses: map[string][]string{}, leave: map[string]func(){}, since: map[string]time.Time{}, absent: map[string]time.Time{}, left: map[string]promotion.Observed{},
 		seen: map[observed]observation{}, kept: map[string]kept{}, verifying: map[deploylog.Target]verifying{}, applied: map[deploylog.Target]applying{},
-		sighted: map[string][]string{}, sights: map[string]map[string]bool{}, looks: map[workKey]lookedAt{}, unwithdrawn: map[workKey]int{},
+		sighted: map[string][]string{}, sights: map[string]string{}, looks: map[workKey]lookedAt{}, unwithdrawn: map[workKey]int{},
 	}
 	if o.Getenv == nil {
 		o.Getenv = func(string) string { return "" }

@@ -34,7 +34,10 @@ func (c *Controller) observeSighted(s *promotion.State, all promotion.Observed) 
 		case stage.Targets == nil && c.objects != nil:
 			c.objects.Use(c.objectsOf(name, stage))
 		}
-		c.looksAt(name, stage.Environment)
+		c.sights[stage.Environment] = name
+		if !slices.Contains(c.sighted[name], stage.Environment) {
+			c.sighted[name] = append(c.sighted[name], stage.Environment)
+		}
 		if _, ok := c.sees(stage.Environment); !ok {
 			unseen = append(unseen, stage)
 		}
@@ -105,19 +108,6 @@ func (c *Controller) looked(name string) bool {
 	})
 }
 
-// looksAt notes that a stage of a pipeline is looked at.
-func (c *Controller) looksAt(name, place string) {
-	switch pipelines := c.sights[place]; {
-	case pipelines[name]:
-		return
-	case pipelines == nil:
-		c.sights[place] = map[string]bool{name: true}
-	default:
-		pipelines[name] = true
-	}
-	c.sighted[name] = append(c.sighted[name], place)
-}
-
 // leaveSighted ends the observation of the stages of a pipeline but for those of some places.
 func (c *Controller) leaveSighted(name string, but ...string) {
 	for _, place := range c.sighted[name] {
@@ -130,9 +120,7 @@ func (c *Controller) leaveSighted(name string, but ...string) {
 		if c.objects != nil {
 			c.objects.Leave(place)
 		}
-		if delete(c.sights[place], name); len(c.sights[place]) == 0 {
-			delete(c.sights, place)
-		}
+		delete(c.sights, place)
 	}
 	c.sighted[name] = slices.DeleteFunc(c.sighted[name], func(place string) bool { return !slices.Contains(but, place) })
 	if len(c.sighted[name]) == 0 {
@@ -142,7 +130,7 @@ func (c *Controller) leaveSighted(name string, but ...string) {
 
 // changedPlace has the pipeline decided about of which a stage was seen.
 func (c *Controller) changedPlace(place string) {
-	for name := range c.sights[place] {
+	if name := c.sights[place]; name != "" {
 		c.spotted.Add(name)
 		c.loop.Enqueue(name)
 	}

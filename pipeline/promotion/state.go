@@ -2,6 +2,7 @@ package promotion
 
 import (
 	"maps"
+	"slices"
 	"time"
 
 	"github.com/deployster-go/deployster/deploylog"
@@ -262,6 +263,7 @@ func (s *State) define(e deploylog.Event, p Payload) {
 			delete(s.verifications, stage)
 		}
 	}
+	p.Definition.Stages = slices.Clone(p.Definition.Stages) // without the room that decoding has left
 	s.definition, s.defined, s.schedules = p.Definition, e.Seq, nil
 	for i := range p.Definition.Stages {
 		s.schedules = append(s.schedules, p.Definition.Stages[i].Calendar.Schedule())

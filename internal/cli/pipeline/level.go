@@ -7,6 +7,7 @@ import (
 	"runtime/debug"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -158,6 +159,7 @@ func promoting(ctx context.Context, a *app.App, o pipelines.Options, workers *se
 	defer collectSooner(a.Getenv)()
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
+	defer time.AfterFunc(startTime, debug.FreeOSMemory).Stop()
 	var running sync.WaitGroup
 	var failed error
 	if !named || len(observed) > 0 {
@@ -187,6 +189,9 @@ func promoting(ctx context.Context, a *app.App, o pipelines.Options, workers *se
 	}
 	return err
 }
+
+// startTime is after how long a scheduler returns the memory that only its start needed.
+const startTime = time.Minute
 
 // collectSooner has garbage collected when half as much is allocated as is kept: a scheduler keeps much
 // for long, and allocates little. GOGC in the environment goes first.
