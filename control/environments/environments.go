@@ -112,7 +112,7 @@ func (e *Environments) propose(s *environment.State, c environment.Command, host
 		hosts, of.Hosts = of.Hosts, e.reservations.backTo(s, of.Revision, of.Hosts)
 		c = of
 	case environment.Update:
-		hosts = e.reservations.joined(s, of.Definition, draft(of.Definition, s), false, hosts)
+		hosts = e.reservations.joined(s, of.Definition, Draft(of.Definition, s), false, hosts)
 	case environment.Restart:
 		of.Hosts = e.reservations.without(s, of.Hosts)
 		c = of
@@ -126,9 +126,9 @@ func (e *Environments) propose(s *environment.State, c environment.Command, host
 	}
 	switch c := c.(type) {
 	case environment.Create:
-		err = e.reservations.overlaps(draft(c.Definition, s), false, hosts)
+		err = e.reservations.overlaps(Draft(c.Definition, s), false, hosts)
 	case environment.Update:
-		err = e.reservations.overlaps(draft(c.Definition, s), false, hosts)
+		err = e.reservations.overlaps(Draft(c.Definition, s), false, hosts)
 	case environment.Accept:
 		err = e.overlapsAsked(s, hosts)
 	case environment.Deploy:
@@ -154,7 +154,7 @@ func (e *Environments) overlapsAsked(s *environment.State, hosts []string) error
 	if !waits {
 		return nil // the command is refused
 	}
-	t := draft(a.Definition, s)
+	t := Draft(a.Definition, s)
 	return e.reservations.overlaps(t, false, e.reservations.joined(s, a.Definition, t, false, hosts))
 }
 
@@ -184,9 +184,14 @@ func (e *Environments) LeftOut(name string, hosts []string) (left []string, why 
 	return left, why
 }
 
-// draft is the task of a definition that is to be the next revision.
-func draft(d *definition.Definition, s *environment.State) tasks.Task {
-	return tasks.Task{Environment: d.Name, Revision: len(s.Revisions()) + 1, Spec: d.Task}
+// Draft is the task of a definition that is to be the next revision of an environment; nil is one that
+// is yet to be created.
+func Draft(d *definition.Definition, s *environment.State) tasks.Task {
+	next := tasks.Task{Environment: d.Name, Revision: 1, Spec: d.Task}
+	if s != nil {
+		next.Revision += len(s.Revisions())
+	}
+	return next
 }
 
 // Overlaps fails where another environment makes on some of the hosts what a definition
@@ -199,8 +204,8 @@ func (e *Environments) Overlaps(d *definition.Definition, hosts []string) error 
 		if s == nil {
 			s = environment.New(d.Name)
 		}
-		hosts = e.reservations.joined(s, d, draft(d, s), false, hosts)
-		err = e.reservations.overlaps(draft(d, s), false, hosts)
+		hosts = e.reservations.joined(s, d, Draft(d, s), false, hosts)
+		err = e.reservations.overlaps(Draft(d, s), false, hosts)
 	})
 	return err
 }

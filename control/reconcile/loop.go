@@ -43,6 +43,7 @@ type Loop[S Machine, K comparable] struct {
 	unkept   bool             // it was said that no snapshot can be kept
 	over     bool             // it ends, and others are to control all but what is in flight
 	yieldTo  time.Time        // until then the decide lock is left to others
+	passed   time.Time        // when the last pass began
 	deferred []func()         // notifications for when no lock is held
 	late     func() time.Time // when the decide lock is waited for no more; called once the loop is to end at once
 
@@ -244,7 +245,8 @@ func (l *Loop[S, K]) wait(ctx context.Context) {
 	}
 	yields := false
 	if l.more() {
-		pause = time.Until(l.yieldTo)
+		now := time.Now()
+		pause = max(l.yieldTo.Sub(now), l.Commands.until(now, l.passed).Sub(now))
 		yields = pause > 0
 	}
 	due := atOnce()

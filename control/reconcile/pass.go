@@ -126,7 +126,10 @@ func (l *Loop[S, K]) recordAndDecide(ctx context.Context, facts []*transition[K]
 }
 
 // mayPass reports whether the decide lock need not be left to others now.
-func (l *Loop[S, K]) mayPass() bool { return time.Until(l.yieldTo) <= 0 }
+func (l *Loop[S, K]) mayPass() bool {
+	now := time.Now()
+	return !l.yieldTo.After(now) && l.Commands.until(now, l.passed).IsZero()
+}
 
 // begin has work done whose beginning is recorded, once the observer is notified of that.
 func (l *Loop[S, K]) begin(ctx context.Context, works []*Work[K]) {
@@ -166,7 +169,7 @@ func (l *Loop[S, K]) decideAll(ctx context.Context) (works []*Work[K], err error
 	if l.Drain.Started() { // while the lock was waited for
 		return nil, nil
 	}
-	l.news = false
+	l.news, l.passed = false, time.Now()
 	for started := time.Now(); ; {
 		begun, err := l.observedOrDecided(ctx)
 		works = append(works, begun...)

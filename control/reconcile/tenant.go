@@ -123,12 +123,13 @@ func Inform(o Observer, text string) {
 // Options are those of every loop. All fields are required but where it says otherwise.
 type Options struct {
 	Log         deploylog.Log
-	Scope       *Scope // what it is to control; nil is all
-	Name        string // what it is known as among loops that share all entities, see share; "" takes none while there are such
-	Parallelism int    // work that is done at once; also, so many probes are
-	MaxEntities int    // controlled at once, each of which keeps a file open; 0 is any number
-	UntilIdle   bool   // end when no progress is possible
-	Drain       Drain  // may be nil
+	Scope       *Scope      // what it is to control; nil is all
+	Name        string      // what it is known as among loops that share all entities, see share; "" takes none while there are such
+	Parallelism int         // work that is done at once; also, so many probes are
+	MaxEntities int         // controlled at once, each of which keeps a file open; 0 is any number
+	UntilIdle   bool        // end when no progress is possible
+	Drain       Drain       // may be nil
+	Commands    *Precedence // commands of this process that it gives way to; may be nil
 	Now         func() time.Time
 }
 

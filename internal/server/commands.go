@@ -98,6 +98,9 @@ func (s *Server) send(ctx context.Context, verb proposal.Verb, in *commandInput)
 	if err != nil {
 		return nil, huma.Error422UnprocessableEntity(err.Error())
 	}
+	if s.Commands != nil {
+		defer s.Commands.Take()()
+	}
 	var once *request
 	if in.Key != "" {
 		once = newRequest(identity.Of(ctx).Name, in.Key, verb.Kind, in.Name, verb.Name, in.IfMatch, string(in.RawBody))

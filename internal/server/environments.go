@@ -12,12 +12,14 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
+	"github.com/deployster-go/deployster/control/environments"
 	"github.com/deployster-go/deployster/control/reconcile"
 	"github.com/deployster-go/deployster/control/work"
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/environment"
 	"github.com/deployster-go/deployster/environment/definition"
 	"github.com/deployster-go/deployster/environment/report"
+	"github.com/deployster-go/deployster/environment/tasks"
 	"github.com/deployster-go/deployster/internal/acceptance"
 	"github.com/deployster-go/deployster/internal/identity"
 	"github.com/deployster-go/deployster/internal/objects"
@@ -45,6 +47,7 @@ func (s *Server) environment(ctx context.Context, name string, asOf int64, comma
 		}
 		if hosts, err = s.drafted(ctx, name, &c.Definition); err == nil {
 			c.Inventory = s.Hosts.Identity()
+			s.foresee(c.Definition, hosts)
 		}
 		command = c
 	case environment.Update:
@@ -93,6 +96,7 @@ func (s *Server) update(ctx context.Context, name string, c environment.Update) 
 		return c, nil, err
 	}
 	c.Inventory = s.Hosts.Identity()
+	s.foresee(c.Definition, hosts)
 	found, err := s.bindUpdate(ctx, name, &c, hosts)
 	if err != nil || len(found) == 0 {
 		return c, hosts, err
@@ -240,6 +244,22 @@ func (s *Server) drafted(ctx context.Context, name string, d **definition.Defini
 	}
 	*d = read
 	return s.selected(read.InstanceGroup.Query)
+}
+
+// foresee finds out what the next revision of an environment makes on hosts, which is remembered. To
+// read its manifest for each of them takes longer than all that is done while other commands wait.
+func (s *Server) foresee(d *definition.Definition, hosts []string) {
+	if s.Things == nil {
+		return
+	}
+	next := environments.Draft(d, nil)
+	if known, err := reconcile.Get(s.environments.Fold, d.Name, func(e *environment.State) tasks.Task { return environments.Draft(d, e) }); err == nil {
+		next = known
+	}
+	for _, host := range hosts {
+		next.Host = host
+		s.Things(next)
+	}
 }
 
 // checkCarried refuses a definition that does not carry what it is to apply.

@@ -23,6 +23,7 @@ import (
 	"github.com/deployster-go/deployster/control/environments"
 	"github.com/deployster-go/deployster/control/managed"
 	"github.com/deployster-go/deployster/control/promotions"
+	"github.com/deployster-go/deployster/control/reconcile"
 	"github.com/deployster-go/deployster/control/work"
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/environment/tasks"
@@ -65,6 +66,9 @@ type Options struct {
 
 	// Identify authenticates a request. It fails with identity.ErrUnknown for an unknown caller.
 	Identify func(*http.Request) (identity.Identity, error)
+
+	// Commands is told of each that is carried out; nil is nobody.
+	Commands *reconcile.Precedence
 
 	// Failed is told why the log takes nothing any more before it is opened again, perhaps more
 	// than once; may be nil.

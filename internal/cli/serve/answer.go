@@ -116,7 +116,7 @@ func (s *process) routes(drain <-chan struct{}, failed func(error)) (http.Handle
 	sessions := pages.NewSessions(s.Now, s.public != nil && s.public.Scheme == "https", s.authenticate.Identify)
 	api := server.New(server.Options{
 		Log: s.log, Objects: s.objects, Now: s.Now, NewID: s.NewID, Version: s.Version, Logger: s.logger, Identify: sessions.Identify,
-		Managed: s.managed, Hosts: s.workers.Hosts, Things: s.workers.Tasks.Things, Runs: s.runs, Failed: failed, Bounded: s.workers.Bounded(),
+		Managed: s.managed, Hosts: s.workers.Hosts, Things: s.workers.Tasks.Things, Runs: s.runs, Failed: failed, Commands: &s.commands, Bounded: s.workers.Bounded(),
 		Workspace: s.Workspace, Places: places(kept), Artifacts: artifacts.In(kept), Workers: build.NewFleet(s.work, s.workers.EnginePool),
 	})
 	mux.Handle("/v1/", api)

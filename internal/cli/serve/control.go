@@ -62,12 +62,12 @@ func (s *process) control(ctx context.Context, stop <-chan struct{}) error {
 // controllers are the loops, and what is to be done when all that they did is recorded.
 func (s *process) controllers(ctx context.Context, drain <-chan struct{}) (_ []controller, recorded func(), err error) {
 	seen := &observer{s.logger, s.metrics}
-	of := reconcile.Options{Log: s.log, Name: s.name, Parallelism: s.Global.Parallelism, Drain: drain, Now: s.Now, MaxEntities: s.entitiesEach()}
+	of := reconcile.Options{Log: s.log, Name: s.name, Parallelism: s.Global.Parallelism, Drain: drain, Commands: &s.commands, Now: s.Now, MaxEntities: s.entitiesEach()}
 	dispatch, recorded, err := build.Dispatch(s.App, s.work, s.signKey, s.log, s.workers.EnginePool, seen)
 	if err != nil {
 		return nil, nil, err
 	}
-	dispatch.Drain = drain
+	dispatch.Drain, dispatch.Commands = drain, &s.commands
 	scheduler, err := pipeline.Scheduler(ctx, s.App, pipelines.Options{
 		Options: of, Worker: s.workers.Steps, Hosts: s.workers.Hosts, Observer: seen, NewID: s.NewID, By: "server " + app.Whoami(),
 	}, s.workers)

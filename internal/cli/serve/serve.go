@@ -25,6 +25,7 @@ import (
 	builds "github.com/deployster-go/deployster/build"
 	"github.com/deployster-go/deployster/control/apply"
 	"github.com/deployster-go/deployster/control/environments"
+	"github.com/deployster-go/deployster/control/reconcile"
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/internal/cli/app"
 	"github.com/deployster-go/deployster/internal/cli/build"
@@ -287,6 +288,8 @@ type process struct {
 	metrics *metrics.Metrics
 	objects objects.Store
 	rules   []notification.Rule
+	// commands are those that are carried out now.
+	commands reconcile.Precedence
 	// builders are the workers that build jobs.
 	builders func() (serve builds.Workers, inventory string, err error)
 }
