@@ -69,7 +69,13 @@ func TestOneControllerIsAtWorkAndAnotherTakesOver(t *testing.T) {
 					wait(5 * time.Second)
 					assert.True(t, w.environments.Controlled("web"))
 					w.wantNotices(1, 0)
-					w.becomes("d", "web:1", tasks.Unhealthy)
+					left := []string{"a", "b", "c", "d"} // which are replaced first is open
+					for _, e := range w.Events() {
+						if host, ok := strings.CutPrefix(string(e.Target), "task/web/1/"); ok && e.Name == record.TaskTerminating {
+							left = slices.DeleteFunc(left, func(h string) bool { return h == host })
+						}
+					}
+					w.becomes(left[len(left)-1], "web:1", tasks.Unhealthy)
 					end(first)
 					wait(1500 * time.Millisecond)
 					w.wantNotices(1, 1)
