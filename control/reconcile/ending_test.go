@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/deployster-go/deployster/control/reconcile"
 	"github.com/deployster-go/deployster/control/reconcile/reconciletest"
@@ -333,6 +334,30 @@ func TestWhatEndsAndWhatBeginsByThatTakeOneLockAndOneWrite(t *testing.T) {
 				s.wantDone("a", goal)
 				assert.LessOrEqual(t, log.n.Load(), int64(goal+goal/10), "the lock is taken too often")
 				assert.LessOrEqual(t, log.writes.Load(), int64(goal+goal/10), "it is made durable too often")
+			})
+		})
+	}
+}
+
+// Whoever ends a loop at once loses nothing of what had ended, whichever way that is recorded.
+func TestWhatHasEndedIsRecordedThoughTheLoopEndsAtOnce(t *testing.T) {
+	for name, is := range map[string]func(*reconcile.Setup[*counter, string]){
+		"alone":       func(*reconcile.Setup[*counter, string]) {},
+		"conditional": func(of *reconcile.Setup[*counter, string]) { of.Conditional = true },
+		"together":    func(of *reconcile.Setup[*counter, string]) { of.Together = true },
+	} {
+		t.Run(name, func(t *testing.T) {
+			inSite(t, func(s *site) {
+				s.create("a", 3)
+				ctx, end := context.WithCancel(s.Context())
+				log := &reconciletest.Hooked{Log: s.open(), Event: "counter-done", Hook: func(deploylog.Event) error { end(); return nil }}
+				setup := s.setup(reconcile.Options{Log: log})
+				is(&setup)
+				assert.ErrorIs(t, reconcile.New(setup).Run(ctx), context.Canceled)
+				f := folded(s.log)
+				require.NoError(t, f.Follow(s.Context(), 0))
+				assert.Positive(t, f.States["a"].done)
+				assert.Equal(t, f.States["a"].begun, f.States["a"].done)
 			})
 		})
 	}

@@ -45,16 +45,15 @@ type Fold[S Machine] struct {
 	log      deploylog.Log
 	mu       sync.Mutex
 	head     int64
-	newest   time.Time // of the event at head
-	own      bool      // what is applied was appended by this fold
-	changes  changes[S]
+	newest   time.Time    // of the event at head
+	own      bool         // what is applied was appended by this fold
 	snapshot *snapshot[S] // nil is none
 	ahead    error        // why the log lacks what was folded, so that nothing is of use any more
 }
 
 // NewFold returns a fold that knows nothing until it Follows.
 func NewFold[S Machine](of Kind[S], log deploylog.Log, now func() time.Time, subscribers []func(deploylog.Event)) *Fold[S] {
-	return &Fold[S]{Kind: of, log: log, Now: now, States: map[string]S{}, Subscribers: subscribers, changes: changes[S]{leading: make(chan struct{}, 1)}}
+	return &Fold[S]{Kind: of, log: log, Now: now, States: map[string]S{}, Subscribers: subscribers}
 }
 
 // Follow folds what was appended since the last time, up to an event; 0 is all.
@@ -190,6 +189,28 @@ func alike(a, b string) (n int) {
 		n++
 	}
 	return n
+}
+
+// Change appends what change makes of the newest state, and returns it. Nothing
+// else of the kind changes until change returns, so it must neither wait for people nor
+// call back. create lets it begin a name that there is not yet.
+func (f *Fold[S]) Change(ctx context.Context, name string, create bool, change func(S) ([]deploylog.Event, error)) (written []deploylog.Event, err error) {
+	err = f.Hold(ctx, func() error {
+		s, ok := f.States[name]
+		if !ok {
+			if !create {
+				return f.unknown(name)
+			}
+			s = f.Begin(name)
+		}
+		events, err := change(s)
+		if err != nil || len(events) == 0 {
+			return err
+		}
+		written, err = f.Append(ctx, events)
+		return err
+	})
+	return written, err
 }
 
 // Commanded is a log that records no events for others, but has commands sent to who decides

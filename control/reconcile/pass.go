@@ -188,17 +188,18 @@ func (l *Loop[S, K]) decideAll(ctx context.Context) (works []*Work[K], err error
 func (l *Loop[S, K]) observedOrDecided(ctx context.Context) (begin []*Work[K], err error) {
 	var observed []Observation
 	var all []*transition[K]
-	if l.Together {
-		all = l.judgeAll()
+	recording := ctx
+	if l.Together && len(l.results) > 0 { // how work ended is recorded also by who is to end at once
+		all, recording = l.judgeAll(), context.WithoutCancel(ctx)
 	}
 	observed, l.found = l.Tenant.Observed(batchSize)
 	for _, o := range observed {
 		all = append(all, &transition[K]{Observation: o})
 	}
-	if l.Together && !l.found && len(all) > 0 {
-		return l.recordAndDecide(ctx, all)
+	if l.Together && !l.found && len(all) > 0 && ctx.Err() == nil {
+		return l.recordAndDecide(recording, all)
 	}
-	if err := l.record(ctx, all); err != nil || l.found {
+	if err := l.record(recording, all); err != nil || l.found || ctx.Err() != nil {
 		return nil, err
 	}
 	return l.decide(ctx)

@@ -149,20 +149,24 @@ func (e *estate) rests() {
 	<-time.After(rest)
 	idle := e.used() - before
 	e.rest, e.memory = 100*float64(idle)/float64(rest), e.resident()
+	send := func(name string, command any) {
+		_, err := e.server.Command(e.Context(), identity.Environments, name, command, 0)
+		require.NoError(e, err)
+	}
+	send("e1", environment.Pause{}) // the first one reads all that was recorded since the last
+	send("e1", environment.Resume{})
 	before, began := e.used(), time.Now()
 	for i := range commands {
 		verb := any(environment.Pause{})
 		if i%2 == 1 {
 			verb = environment.Resume{}
 		}
-		_, err := e.server.Command(e.Context(), identity.Environments, "e1", verb, 0)
-		require.NoError(e, err)
+		send("e1", verb)
 	}
 	for i := range commands {
 		d := *e.model
 		d.Name = fmt.Sprint("later", i)
-		_, err := e.server.Command(e.Context(), identity.Environments, d.Name, environment.Create{Definition: &d}, 0)
-		require.NoError(e, err)
+		send(d.Name, environment.Create{Definition: &d})
 	}
 	took := time.Since(began)
 	spent := e.used() - before - time.Duration(float64(idle)*float64(took)/float64(rest))
