@@ -76,10 +76,10 @@ func (d Destination) arguments() []string {
 
 // configuration is what the user's configuration of ssh says of a destination.
 type configuration struct {
-	hostname, port, alias string
-	files, global         []string // of known hosts
-	hash                  bool     // names are hashed there
-	jumps                 []Destination
+	user, hostname, port, alias string
+	files, global               []string // of known hosts
+	hash                        bool     // names are hashed there
+	jumps                       []Destination
 }
 
 // place tells one server from another.
@@ -105,6 +105,8 @@ func configurationOf(ctx context.Context, d Destination) (configuration, error) 
 	for lines.Scan() {
 		key, value, _ := strings.Cut(lines.Text(), " ")
 		switch key {
+		case "user":
+			c.user = value
 		case "hostname":
 			c.hostname = value
 		case "port":
@@ -194,18 +196,30 @@ func (r *Reader) chain(ctx context.Context, c configuration) ([]Destination, err
 // errNoSSH is the error of a machine without ssh.
 var errNoSSH = errors.New("there is no ssh here: install openssh-client")
 
+// failed is the error of a program that failed.
+type failed struct {
+	text  string
+	lines []string // of its output
+}
+
+func (f *failed) Error() string { return f.text }
+
 // failure returns what a program said as it failed, in two lines at most.
-func failure(err error, said string) error {
+func failure(err error, output string) error {
 	if errors.Is(err, exec.ErrNotFound) {
 		return errNoSSH
 	}
 	const most = 2
 	var lines []string
-	for line := range strings.Lines(said) {
+	for line := range strings.Lines(output) {
 		if line = strings.TrimSpace(line); line != "" && !strings.HasPrefix(line, "Pseudo-terminal") {
 			lines = append(lines, line)
 		}
 	}
+	if len(lines) == 0 {
+		return err
+	}
+	said := lines
 	// An ssh that leads through another one says that this has ended, and not why.
 	isEcho := func(line string) bool {
 		return strings.HasPrefix(line, "kex_exchange_identification") || strings.Contains(line, "UNKNOWN port 65535")
@@ -213,8 +227,5 @@ func failure(err error, said string) error {
 	if rest := slices.DeleteFunc(slices.Clone(lines), isEcho); len(rest) > 0 {
 		lines = rest
 	}
-	if len(lines) == 0 {
-		return err
-	}
-	return errors.New(strings.Join(lines[max(0, len(lines)-most):], "; "))
+	return &failed{strings.Join(lines[max(0, len(lines)-most):], "; "), said}
 }

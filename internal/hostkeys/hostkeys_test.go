@@ -169,7 +169,41 @@ func TestARevokedKeyAndAnAuthority(t *testing.T) {
 	found := must.Get(read(t, "ssh://127.0.0.1:"+s.Port))(t)
 	assert.Equal(t, hostkeys.Known, found.Status)
 	logsIn(t, "-p", s.Port, "127.0.0.1", "true")
+
+	// A dropped login tells nothing of the certificate, and neither do the words of a server without a key.
+	s.DropAfter(1, 1, nil)
+	assert.Equal(t, hostkeys.Known, must.Get(read(t, "ssh://127.0.0.1:"+s.Port))(t).Status)
+	denied := "no\n" + c.User + "@127.0.0.1: Permission denied (publickey)."
+	s.DropAfter(1, 1, sshdtest.Disconnect(denied))
+	_, err = read(t, "ssh://127.0.0.1:"+s.Port)
+	assert.ErrorContains(t, err, "check the certificate of 127.0.0.1:"+s.Port+": ")
+	assert.ErrorContains(t, err, denied[3:])
+	jump := sshdtest.Start(t, c)
+	c.Configure(t, "Host web1", "  HostName 127.0.0.1", "  Port "+s.Port, "  ProxyJump bastion", "Host bastion", "  HostName 127.0.0.1", "  Port "+jump.Port)
+	assert.Equal(t, hostkeys.Known, must.Get(read(t, "ssh://web1"))(t).Status)
+	jump.DropAfter(3, 1, sshdtest.Disconnect(denied)) // its key, its certificate, and the key of web1
+	_, err = read(t, "ssh://web1")
+	assert.ErrorContains(t, err, "check the certificate of web1: ")
+	assert.ErrorContains(t, err, denied[3:])
+
+	// ssh trusts a certificate whatever plain key it knows, unless the key is revoked.
+	other := filepath.Join(c.Dir, "other")
+	sshdtest.NewKey(t, other, "ed25519")
+	trusted := fmt.Sprintf("@cert-authority * %s[127.0.0.1]:%s %s", public, s.Port, must.Get(os.ReadFile(other+".pub"))(t))
+	require.NoError(t, os.WriteFile(c.KnownHosts, []byte(trusted), 0o600))
+	logsIn(t, "-p", s.Port, "127.0.0.1", "true")
+	found = must.Get(read(t, "ssh://127.0.0.1:"+s.Port))(t)
+	assert.Equal(t, hostkeys.Known, found.Status)
+	assert.Equal(t, 1, found.Before.Line)
+	s.DropAfter(1, 1, sshdtest.Disconnect(denied))
+	assert.Equal(t, hostkeys.Changed, must.Get(read(t, "ssh://127.0.0.1:"+s.Port))(t).Status)
+	require.NoError(t, os.WriteFile(c.KnownHosts, fmt.Appendf(nil, "%s@revoked * %s", trusted, key), 0o600))
+	_, err = read(t, "ssh://127.0.0.1:"+s.Port)
+	assert.ErrorContains(t, err, c.KnownHosts+":3 revokes")
+	require.NoError(t, os.WriteFile(c.KnownHosts, []byte(trusted), 0o600))
 	s.Certify(t, authority, "elsewhere")
+	assert.Equal(t, hostkeys.Changed, must.Get(read(t, "ssh://127.0.0.1:"+s.Port))(t).Status)
+	require.NoError(t, os.WriteFile(c.KnownHosts, fmt.Appendf(nil, "@cert-authority * %s", public), 0o600))
 	assert.Equal(t, hostkeys.New, must.Get(read(t, "ssh://127.0.0.1:"+s.Port))(t).Status)
 }
 

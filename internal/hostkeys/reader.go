@@ -182,11 +182,19 @@ func (r *Reader) ask(ctx context.Context, d Destination, c configuration, jumps 
 			s.Key, s.at = key, at
 		}
 	}
-	if err := s.compare(known); err != nil || s.Status != New {
+	if err := s.compare(known); err != nil || s.Status == Known {
 		return s, err
 	}
-	if e, is := authority(known); is && r.isCertified(ctx, d, way, slices.Concat(c.files, c.global)) {
+	e, is := authority(known)
+	if !is {
+		return s, nil
+	}
+	// ssh compares a certificate with authorities alone, whatever plain key is known.
+	switch certified, err := r.isCertified(ctx, d, c, way); {
+	case certified:
 		s.Status, s.Before = Known, e
+	case err != nil && s.Status == New: // a key that has changed is refused anyway
+		return s, fmt.Errorf("check the certificate of %s: %w", d, err)
 	}
 	return s, nil
 }
@@ -219,33 +227,62 @@ func (r *Reader) scan(ctx context.Context, d Destination, way []Server, algorith
 	if algorithms != "" {
 		args = append(args, "-o", "HostKeyAlgorithms="+algorithms)
 	}
-	const longest = 2 * time.Second
-	for pause := 250 * time.Millisecond; ; pause = min(2*pause, longest) {
-		err = knock(ctx, d, way, args)
+	var key Key
+	err = r.retry(ctx, func() error {
+		err := knock(ctx, d, way, args)
 		if text, e := os.ReadFile(file); e == nil && len(text) > 0 { // that the login failed is as it should be
-			key, err := parseKey(string(text))
-			return key, file, err
+			key, err = parseKey(string(text))
+			return err
 		}
 		if err == nil {
-			return Key{}, "", fmt.Errorf("ssh did not record the key of %s", d)
+			err = fmt.Errorf("ssh did not record the key of %s", d)
 		}
-		if !dropped(err) {
-			return Key{}, "", err
+		return err
+	})
+	return key, file, err
+}
+
+// retry calls do again, after a pause, if a server has dropped the login.
+func (r *Reader) retry(ctx context.Context, do func() error) error {
+	const longest = 2 * time.Second
+	for pause := 250 * time.Millisecond; ; pause = min(2*pause, longest) {
+		err := do()
+		if err == nil || !dropped(err) {
+			return err
 		}
 		select {
 		case <-time.After(pause/2 + time.Duration(r.jitter()*float64(pause))):
 		case <-ctx.Done():
-			return Key{}, "", fmt.Errorf("%w: %w", context.Cause(ctx), err)
+			return fmt.Errorf("%w: %w", context.Cause(ctx), err)
 		}
 	}
 }
 
-// isCertified reports whether ssh trusts a server for a certificate of an authority in files.
-func (r *Reader) isCertified(ctx context.Context, d Destination, way []Server, files []string) bool {
-	ctx, cancel := context.WithTimeout(ctx, timeout)
+// isCertified reports whether ssh trusts a server for a certificate of an authority in the files of its
+// configuration. It fails if ssh has not told.
+func (r *Reader) isCertified(ctx context.Context, d Destination, c configuration, way []Server) (bool, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, timeout, fmt.Errorf("%s did not answer within %s", d, timeout))
 	defer cancel()
-	err := knock(ctx, d, way, options("yes", slices.Clone(files)...))
-	return err == nil || strings.Contains(err.Error(), "Permission denied") // which comes after the check of the key
+	err := r.retry(ctx, func() error { return knock(ctx, d, way, options("yes", slices.Concat(c.files, c.global)...)) })
+	switch said, _ := errors.AsType[*failed](err); {
+	case err == nil || said != nil && c.denies(said.lines): // which comes after the check of the key
+		return true, nil
+	case said != nil && said.lines[len(said.lines)-1] == "Host key verification failed.":
+		return false, nil
+	default:
+		return false, err
+	}
+}
+
+// denies reports whether ssh says at last that the server itself has refused the login. A jump host on the way
+// has another name, or ssh says after it that the connection was closed. A server that has shown no key may
+// have ssh print any lines, but only after one that says so.
+func (c configuration) denies(lines []string) bool {
+	isQuote := func(line string) bool {
+		return strings.HasPrefix(line, "Received disconnect from ") || strings.HasPrefix(line, "Unable to negotiate with ")
+	}
+	who, _, is := strings.Cut(lines[len(lines)-1], ": Permission denied (")
+	return is && strings.EqualFold(who, c.user+"@"+c.hostname) && !slices.ContainsFunc(lines, isQuote)
 }
 
 // knock connects to a server with options of ssh, and offers no way to log in.

@@ -3,8 +3,10 @@
 package sshdtest
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"net"
 	"os"
@@ -108,7 +110,9 @@ type Server struct {
 	Port string
 
 	mu     sync.Mutex
-	drop   int // connections to come
+	pass   int    // connections to come that the server takes
+	drop   int    // those that it drops after them
+	say    []byte // before it drops them
 	logins int
 	conns  map[net.Conn]bool
 }
@@ -177,10 +181,24 @@ func (s *Server) Fingerprint(t *testing.T, kind string) string {
 }
 
 // Drop ends so many of the next connections before a byte was sent, as sshd does that has too many.
-func (s *Server) Drop(n int) {
+func (s *Server) Drop(n int) { s.DropAfter(0, n, nil) }
+
+// DropAfter takes so many of the next connections, and ends n after them, to which it says only this.
+func (s *Server) DropAfter(taken, n int, say []byte) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.drop = n
+	s.pass, s.drop, s.say = taken, n, say
+}
+
+// Disconnect returns what a server says that refuses a connection with a text before it has shown a key.
+func Disconnect(text string) []byte {
+	const notAllowed, block = 1, 8
+	payload := binary.BigEndian.AppendUint32([]byte{1}, notAllowed) // SSH_MSG_DISCONNECT
+	payload = append(binary.BigEndian.AppendUint32(payload, uint32(len(text))), text...)
+	payload = binary.BigEndian.AppendUint32(payload, 0) // no language
+	padding := 2*block - (len(payload)+5)%block
+	packet := binary.BigEndian.AppendUint32([]byte("SSH-2.0-test\r\n"), uint32(1+len(payload)+padding))
+	return append(append(append(packet, byte(padding)), payload...), make([]byte, padding)...)
 }
 
 // Connections returns how many there were.
@@ -194,8 +212,12 @@ func (s *Server) serve(sshd string, conn net.Conn) {
 	defer func() { _ = conn.Close() }()
 	s.mu.Lock()
 	s.logins++
-	dropped := s.drop > 0
-	s.drop = max(0, s.drop-1)
+	dropped, say := false, s.say
+	if s.pass > 0 {
+		s.pass--
+	} else if dropped = s.drop > 0; dropped {
+		s.drop--
+	}
 	if s.conns != nil {
 		s.conns[conn] = true
 	} else {
@@ -203,6 +225,9 @@ func (s *Server) serve(sshd string, conn net.Conn) {
 	}
 	s.mu.Unlock()
 	if dropped {
+		if _, err := conn.Write(say); err == nil && len(say) > 0 {
+			_, _ = io.Copy(io.Discard, conn) // what is not read would cut off what was said
+		}
 		return
 	}
 	file, err := conn.(*net.TCPConn).File()
