@@ -225,6 +225,31 @@ func TestKeysAreAddedAtOneInstant(t *testing.T) {
 	}
 }
 
+// Other programs, such as ssh-keygen -R, put a new file in place of the old one while keys are added.
+func TestKeysAreAddedToTheFileThatReplacedTheOldOne(t *testing.T) {
+	for _, lookUps := range []int{1, 2} {
+		c := sshdtest.NewClient(t)
+		found := must.Get(read(t, "ssh://127.0.0.1:"+sshdtest.Start(t, c).Port))(t)
+		require.NoError(t, os.WriteFile(c.KnownHosts, []byte("old.example ssh-ed25519 AAAA\n"), 0o600))
+		script := fmt.Sprintf(`#!/bin/sh
+echo >>'%[2]s/looked'
+'%[1]s' "$@"
+code=$?
+[ "$(wc -l <'%[2]s/looked')" -gt %[3]d ] || { echo 'new.example ssh-ed25519 AAAA' >'%[2]s/new'; mv '%[2]s/new' '%[4]s'; }
+exit $code
+`, must.Get(exec.LookPath("ssh-keygen"))(t), c.Dir, lookUps, c.KnownHosts)
+		require.NoError(t, os.WriteFile(filepath.Join(c.Dir, "bin", "ssh-keygen"), []byte(script), 0o700))
+		servers := []hostkeys.Server{found, found}
+		servers[1].Key.Name = "web1"
+		add(t, servers...)
+		text := string(must.Get(os.ReadFile(c.KnownHosts))(t))
+		assert.True(t, strings.HasPrefix(text, "new.example "), "%s", text)
+		assert.Contains(t, text, found.Key.Name+" ")
+		assert.Contains(t, text, "web1 ")
+		assert.Equal(t, 3, strings.Count(text, "\n"), "%s", text)
+	}
+}
+
 func TestWhatSshCannotDoIsSaidInItsWords(t *testing.T) {
 	c := sshdtest.NewClient(t, "Host loop1", "  ProxyJump loop2", "Host loop2", "  ProxyJump loop1", "Host nofile", "  UserKnownHostsFile none", "Host command", "  HostName 127.0.0.1", "  Port 1", "  RemoteCommand tmux", "  RequestTTY yes")
 	for address, want := range map[string]string{

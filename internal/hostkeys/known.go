@@ -154,42 +154,90 @@ func hashed(name string, random io.Reader) (string, error) {
 	return "|1|" + encode(salt) + "|" + encode(sum.Sum(nil)), nil
 }
 
-// addTo adds the keys of servers to a file, with the lock of it. Like ssh, which takes no lock, it writes
-// only at the end.
-func addTo(ctx context.Context, file string, servers []Server, random io.Reader) (err error) {
+// mostReplaced is how often a file may be replaced while keys are added to it.
+const mostReplaced = 5
+
+// addTo adds the keys of servers to a file. It starts over if another program, such as ssh-keygen -R or an
+// editor, has put a new file in its place meanwhile.
+func addTo(ctx context.Context, file string, servers []Server, random io.Reader) error {
 	if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
 		return err
 	}
-	f, err := os.OpenFile(file, os.O_CREATE|os.O_RDWR|os.O_APPEND, 0o600)
-	if err != nil {
-		return err
+	for range mostReplaced {
+		if replaced, err := tryToAdd(ctx, file, servers, random); err != nil || !replaced {
+			return err
+		}
 	}
-	defer func() { err = errors.Join(err, f.Close()) }()
+	return errors.New("other programs keep replacing it: try again")
+}
+
+// tryToAdd adds the keys of servers to a file, with the lock of it, and reports whether the file was replaced
+// meanwhile. Like ssh, which takes no lock, it writes only at the end.
+func tryToAdd(ctx context.Context, file string, servers []Server, random io.Reader) (replaced bool, err error) {
+	f, err := os.OpenFile(file, os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return false, err
+	}
+	if err := f.Close(); err != nil {
+		return false, err
+	}
 	path, err := filepath.EvalSymlinks(file) // the lock is that of what a link leads to
 	if err != nil {
-		return err
+		return gone(err)
 	}
 	lock, err := filelock.Acquire(ctx, path, filelock.Exclusive)
 	if err != nil {
-		return err
+		return gone(err)
 	}
 	defer lock.Release()
+	text, err := missing(ctx, file, servers, random)
+	if err != nil || text == "" {
+		return false, err
+	}
+	if f, err = os.OpenFile(file, os.O_RDWR|os.O_APPEND, 0); err != nil {
+		return gone(err)
+	}
+	defer func() { err = errors.Join(err, f.Close()) }()
+	if err := appendTo(f, text); err != nil {
+		return false, err
+	}
+	wrote, err := f.Stat()
+	if err != nil {
+		return false, err
+	}
+	there, err := os.Stat(file)
+	if err != nil {
+		return gone(err)
+	}
+	return !os.SameFile(wrote, there), nil
+}
+
+// gone reports whether an error says that a file was removed, which is none then.
+func gone(err error) (bool, error) {
+	if errors.Is(err, fs.ErrNotExist) {
+		return true, nil
+	}
+	return false, err
+}
+
+// missing returns the lines for the servers whose keys a file lacks.
+func missing(ctx context.Context, file string, servers []Server, random io.Reader) (string, error) {
 	var text strings.Builder
 	for _, s := range servers {
 		known, err := lookUp(ctx, s.Key.Name, []string{file})
 		if err != nil {
-			return err
+			return "", err
 		}
 		if slices.ContainsFunc(known, func(e Entry) bool { return e.marker == "" && e.encoded == s.Key.encoded }) {
 			continue // added since it was read
 		}
 		line, err := s.line(random)
 		if err != nil {
-			return err
+			return "", err
 		}
 		text.WriteString(line)
 	}
-	return appendTo(f, text.String())
+	return text.String(), nil
 }
 
 // appendTo adds lines to the end of a file, which may lack the end of its last line.
