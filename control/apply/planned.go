@@ -83,7 +83,7 @@ func (r *Runs) look(ctx context.Context, request Request, command string, do fun
 		defer held.End()
 		run.Caller.Observer, run.Caller.Absence = one, held.Gone
 		if command == "drift" { // a plan says it of what runs made
-			held.MentionEngine(all)
+			held.MentionEngine(all, run.Owner())
 		}
 		seen, err := do(all, run)
 		switch {

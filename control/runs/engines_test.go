@@ -1,6 +1,7 @@
 package runs_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -550,12 +551,12 @@ func TestARunWaitsForWhatItsResourcesHave(t *testing.T) {
 // namedAt is a runs.Engines whose engine says which one it is.
 type namedAt struct {
 	at
-	id string
+	id string // with the machine that it is local to, if it is: "A on m1"
 }
 
 func (i namedAt) Used(ctx context.Context) runs.EngineUsed {
 	used := i.at.Used(ctx)
-	used.ID = i.id
+	used.ID, used.Machine, used.Local = strings.Cut(i.id, " on ")
 	return used
 }
 
@@ -580,6 +581,12 @@ func TestARunInAPlaceMentionsAnotherEngine(t *testing.T) {
 		"to who only looks":              {"look", []string{"A", "B"}, true, 1},
 		"to who only looks, each time":   {"look", []string{"A", "B", "B"}, true, 2},
 		"to who only looks, the same":    {"look", []string{"A", "A"}, true, 0},
+		"another machine has its own":    {"h1", []string{"A on m1", "B on m2"}, true, 0},
+		"a machine has another one":      {"h1", []string{"A on m1", "B on m1"}, true, 1},
+		"an unknown machine":             {"h1", []string{"A on m1", "B on "}, true, 1},
+		"one that is not local":          {"h1", []string{"A", "B on m1"}, true, 1},
+		"looking on another machine":     {"look", []string{"A on m1", "B on m2"}, true, 0},
+		"looking at another manifest":    {"look at other.yaml", []string{"A", "B"}, true, 0},
 	} {
 		s := newEngineSite(t)
 		sweeps := runs.NewSweeps(time.Now)
@@ -587,10 +594,10 @@ func TestARunInAPlaceMentionsAnotherEngine(t *testing.T) {
 			if test.new && i == len(test.ids)-1 {
 				sweeps = runs.NewSweeps(time.Now)
 			}
-			if test.place == "look" && i > 0 {
+			if look, manifest, _ := strings.Cut(test.place, " at "); look == "look" && i > 0 {
 				held, err := runs.Watch(runs.Options{Log: s.log, ID: fmt.Sprint("R", i), Engines: namedAt{at{s, "one"}, id}, Notice: func(text string) { s.notices = append(s.notices, text) }})
 				require.NoError(t, err)
-				held.MentionEngine(t.Context())
+				held.MentionEngine(t.Context(), runs.Owner{Manifest: []string{cmp.Or(manifest, "web.yaml")}})
 				held.End()
 				continue
 			}

@@ -79,14 +79,19 @@ func IsOf(ctx context.Context, log deploylog.Log, run string, o Owner) (bool, er
 		if err != nil {
 			return false, fmt.Errorf("reading of which manifest run %s was: %w", run, err)
 		}
-		was := DataOf(e).Of
-		if was == nil { // by a former version
-			_, names, _ := strings.Cut(string(e.Target), "/")
-			was = &Owner{Manifest: strings.Split(names, "+"), Workspace: o.Workspace}
-		}
-		return was.same(o) || was.SharesFiles(o), nil
+		return isOf(e, o), nil
 	}
 	return true, nil
+}
+
+// isOf reports whether a run that began with an event was of a manifest, see IsOf.
+func isOf(began deploylog.Event, o Owner) bool {
+	was := DataOf(began).Of
+	if was == nil { // by a former version
+		_, names, _ := strings.Cut(string(began.Target), "/")
+		was = &Owner{Manifest: strings.Split(names, "+"), Workspace: o.Workspace}
+	}
+	return was.same(o) || was.SharesFiles(o)
 }
 
 func within(some, all []string) bool {

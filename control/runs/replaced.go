@@ -18,7 +18,7 @@ func (r *Run) mentionEngine(ctx context.Context, now EngineUsed) {
 	}
 	was, by, known := r.o.Sweeps.engineAt(now, r.o.ID)
 	if !known {
-		was, by = r.lastAt(ctx, now)
+		was, by = r.lastAt(ctx, now, func(deploylog.Event) bool { return true })
 	}
 	if was == "" || was == now.ID {
 		return
@@ -27,8 +27,8 @@ func (r *Run) mentionEngine(ctx context.Context, now EngineUsed) {
 }
 
 // MentionEngine says, of a run that only looks, that another engine answers at its address than the one that the last
-// run there used.
-func (r *Run) MentionEngine(ctx context.Context) {
+// run of a manifest there used.
+func (r *Run) MentionEngine(ctx context.Context, of Owner) {
 	if r.o.Engines == nil {
 		return
 	}
@@ -36,7 +36,7 @@ func (r *Run) MentionEngine(ctx context.Context) {
 	if now.ID == "" || now.Address == "" {
 		return
 	}
-	if was, by := r.lastAt(ctx, now); was != "" && was != now.ID {
+	if was, by := r.lastAt(ctx, now, func(e deploylog.Event) bool { return isOf(e, of) }); was != "" && was != now.ID {
 		r.o.Notice(replaced(now, was, by) + "it has nothing of what that run made. Correct the address if this is not what you mean")
 	}
 }
@@ -46,18 +46,25 @@ func replaced(now EngineUsed, was, by string) string {
 	return fmt.Sprintf("another engine answers at %s than the one that run %s used (it was %q, and is %q): ", now.Address, by, was, now.ID)
 }
 
-// lastAt returns which engine the last run at an address used, and that run; "" is not known. At worst nothing
-// is said.
-func (r *Run) lastAt(ctx context.Context, now EngineUsed) (id, run string) {
+// lastAt returns which engine the last run at an address used, and that run, of those that began with such an event;
+// "" is not known. At worst nothing is said.
+func (r *Run) lastAt(ctx context.Context, now EngineUsed, began func(deploylog.Event) bool) (id, run string) {
 	for e, err := range r.o.Log.Read(ctx, deploylog.Filter{Target: "run/", Name: deploylog.Target("run/").Started(), Last: lastRuns}) {
 		if err != nil {
 			return "", ""
 		}
-		if used := usedBy(e); used.Kind == now.Kind && used.Address == now.Address && used.ID != "" {
+		if used := usedBy(e); used.ID != "" && used.sharesAddress(now) && began(e) {
 			id, run = used.ID, e.Deployment
 		}
 	}
 	return id, run
+}
+
+// sharesAddress reports whether two engines are of one kind and at one address, which means another place on
+// another machine if the engine is local.
+func (u EngineUsed) sharesAddress(other EngineUsed) bool {
+	elsewhere := u.Local && other.Local && u.Machine != "" && other.Machine != "" && u.Machine != other.Machine
+	return u.Kind == other.Kind && u.Address == other.Address && !elsewhere
 }
 
 // seenEngine is which engine a run of the process found at an address.

@@ -202,7 +202,7 @@ func runDrift(ctx context.Context, a *app.App, o driftOptions) error {
 	if err != nil {
 		return l.Interrupted(errors.Join(err, l.report.Close()))
 	}
-	l.held.MentionEngine(l.Ctx)
+	l.held.MentionEngine(l.Ctx, l.Owner())
 	drift, err := with.Drift(l.Ctx, l.Caller)
 	err = l.show(err, drift != nil, func(lines *view.JSON) { lines.Drift(drift) }, func() error {
 		return view.Drift(a.Out, drift, view.DriftOptions{PlanOptions: a.PlanOptions(a.Out), Ignored: a.Verbose})
