@@ -30,6 +30,7 @@ type Key struct {
 type Keys struct {
 	all    []Key
 	nonces map[string]int64 // by key and nonce; see Use and Refuse
+	swept  int64            // time at which those that expired were dropped last
 }
 
 // The reasons for which keys, and what they sign, are refused.
@@ -79,22 +80,29 @@ func (k *Keys) note(s record.Signature, until int64) {
 }
 
 // Nonces of what was refused are known for longer than anybody could send it again, and so many
-// of each key at most. Of a key that has more, everything that it has signed until then is
-// refused: that is noted in place of a nonce, which is never so short.
+// of each key at most: one every 18 seconds for a day. A key has fewer once all keys have more than mostRefusedInAll.
+// Of a key that has more, everything that it has signed until then is refused: that is noted in place of a nonce,
+// which is never so short. With nonces of 200 characters, those of a pipeline take 6 MiB at most.
 const (
-	refusedFor  = 24 * time.Hour // after a signature expires: a clock may be set back by hours
-	mostRefused = 100
+	refusedFor       = 24 * time.Hour // after a signature expires: a clock may be set back by hours
+	mostRefused      = 4800
+	mostRefusedInAll = 4 * mostRefused
+	fewestRefused    = 100 // which each key may have, however many others have
+	sweepEvery       = 60  // seconds
 )
 
 // refuse notes that a signature must not be taken any more, though nothing was approved by it.
 func (k *Keys) refuse(s record.Signature, now time.Time) {
 	const life = int64(refusedFor / time.Second)
-	maps.DeleteFunc(k.nonces, func(name string, until int64) bool {
-		if _, nonce, _ := strings.Cut(name, " "); nonce == "" { // what stands in place of a nonce says when that was
-			until += life
-		}
-		return until > 0 && until < now.Unix()
-	})
+	if since := now.Unix() - k.swept; since < 0 || since >= sweepEvery { // not for each of thousands
+		k.swept = now.Unix()
+		maps.DeleteFunc(k.nonces, func(name string, until int64) bool {
+			if _, nonce, _ := strings.Cut(name, " "); nonce == "" { // what stands in place of a nonce says when that was
+				until += life
+			}
+			return until > 0 && until < now.Unix()
+		})
+	}
 	if s.Nonce == "" {
 		k.note(s, max(s.Created, k.nonces[s.Key+" "]))
 		return
@@ -107,13 +115,7 @@ func (k *Keys) refuse(s record.Signature, now time.Time) {
 // Refuse is the event that says that an approval was refused which a key has signed as it should
 // be. Who sent it was told so: nobody can send it again when it would not be refused.
 func (k *Keys) Refuse(target deploylog.Target, s record.Signature, id, by, cause string) deploylog.Event {
-	refused := 0
-	for name, until := range k.nonces {
-		if of, nonce, _ := strings.Cut(name, " "); of == s.Key && nonce != "" && until > 0 {
-			refused++
-		}
-	}
-	if refused >= mostRefused {
+	if k.isFull(s.Key) {
 		s.Nonce = ""
 	}
 	return deploylog.Event{
@@ -122,12 +124,26 @@ func (k *Keys) Refuse(target deploylog.Target, s record.Signature, id, by, cause
 	}
 }
 
+// isFull reports whether no more nonces of what a key has signed are kept.
+func (k *Keys) isFull(key string) bool {
+	own, all := 0, 0
+	for name, until := range k.nonces {
+		if of, nonce, _ := strings.Cut(name, " "); nonce != "" && until > 0 {
+			all++
+			if of == key {
+				own++
+			}
+		}
+	}
+	return own >= mostRefused || all >= mostRefusedInAll && own >= fewestRefused
+}
+
 // Forget drops the keys of a pipeline that is deleted. Nonces that served stay so: a pipeline
 // of the same name may come after it.
-func (k *Keys) Forget() Keys { return Keys{nonces: k.nonces} }
+func (k *Keys) Forget() Keys { return Keys{nonces: k.nonces, swept: k.swept} }
 
 // Clone returns a copy to which events may be applied.
-func (k *Keys) Clone() Keys { return Keys{k.all, maps.Clone(k.nonces)} }
+func (k *Keys) Clone() Keys { return Keys{k.all, maps.Clone(k.nonces), k.swept} }
 
 // Signers are the keys without what they have signed before: that grows for ever, and who is to be
 // known by a signature need not be anybody yet. What is recorded later changes nothing of it.
@@ -190,7 +206,7 @@ func (k *Keys) Admit(s record.Signature, stage string, now time.Time) error {
 		return refusal.New(UsedNonce, "the nonce of the signature by key %s served before", s.Key)
 	}
 	if until, barred := k.nonces[s.Key+" "]; barred && s.Created <= until {
-		return refusal.New(UsedNonce, "more than %d approvals by key %s were refused of late, and none is taken that it signed before the last of them", mostRefused, s.Key)
+		return refusal.New(UsedNonce, "too many approvals by key %s were refused of late, and none is taken that it signed before the last of them", s.Key)
 	}
 	return nil
 }

@@ -188,6 +188,46 @@ func TestTheNonceOfWhatWasRefusedServesNoMore(t *testing.T) {
 		"copies know %d and %d", len(copied.nonces), len(forgotten.nonces))
 }
 
+// A key that is refused every few minutes for days bars nothing that it has signed. Many keys bar each other only
+// beyond what each may have.
+func TestAKeyThatIsOftenRefusedBarsNothing(t *testing.T) {
+	r := &ring{T: t}
+	for _, id := range []string{"ci", "ci-2"} {
+		r.apply(r.Add("pipeline/web", record.KeyInfo{ID: id, Public: publicOf(byte(len(id)))}, id, "ann"))
+	}
+	now := noon
+	signed := func(key, nonce string) record.Signature {
+		return record.Signature{Key: key, Nonce: "a long enough " + nonce, Created: now.Unix(), Expires: now.Add(5 * time.Minute).Unix()}
+	}
+	refuse := func(s record.Signature) {
+		e := r.Refuse("pipeline/web", s, "d", "key:"+s.Key, "it does not wait")
+		e.CreatedAt = now
+		r.Apply(e)
+	}
+	for i := range 3 * 24 * 6 {
+		refuse(signed("ci", fmt.Sprint(i)))
+		now = now.Add(10 * time.Minute)
+	}
+	valid := signed("ci", "valid")
+	refuse(signed("ci", "last"))
+	assert.NoError(t, r.Admit(valid, "prod", now))
+	assert.True(t, len(r.nonces) < 150, "%d nonces are known", len(r.nonces)) // of a day
+
+	for i := range mostRefusedInAll {
+		r.note(signed("ci-3", fmt.Sprint(i)), now.Add(refusedFor).Unix())
+	}
+	valid = signed("ci-2", "valid")
+	for i := range fewestRefused {
+		refuse(signed("ci-2", fmt.Sprint(i)))
+		require.NoError(t, r.Admit(valid, "prod", now))
+	}
+	known := len(r.nonces)
+	refuse(signed("ci-2", "more"))
+	refuse(signed("ci-2", "still more"))
+	r.refused(r.Admit(valid, "prod", now), UsedNonce, "were refused of late")
+	assert.Len(t, r.nonces, known+1)
+}
+
 // A clock that is set ahead by hours, and back again, lets nothing be sent again that was refused or has served.
 func TestAClockThatIsSetLetsNoSignatureServeAgain(t *testing.T) {
 	for _, step := range []time.Duration{-12 * time.Hour, -time.Hour, time.Hour, 12 * time.Hour} {
