@@ -76,6 +76,10 @@ func Over(files Files) *Evaluator {
 	}
 }
 
+// Unknown is the value of a variable whose value is not known. A template that reads it fails with an UndefinedError,
+// also if it could do without the variable: what it would come to instead is not what it means.
+type Unknown struct{}
+
 // Ref is a name that a template reads and does not bind itself.
 type Ref struct {
 	Name         string

@@ -108,7 +108,10 @@ func (env *environment) lookup(s *evaluation, name string) (any, bool) {
 		return v, true
 	}
 	if !env.isolated {
-		if v, ok := s.variables[name]; ok {
+		switch v, ok := s.variables[name]; {
+		case v == Unknown{}:
+			python.Throw(&python.UndefinedError{Name: name, Missing: name, Unknown: true, Line: s.At.Line, Column: s.At.Column, File: s.File})
+		case ok:
 			return v, true
 		}
 	}

@@ -335,7 +335,11 @@ func (l *loader) giveOne(m *Module, d *declaration.Variable, n *yamlfile.Node) b
 		return true
 	}
 	value, err := l.opts.Evaluator.Resolve(written, l.scope(m.each))
+	var undefined *expression.UndefinedError
 	switch {
+	case l.opts.Partly && errors.As(err, &undefined) && undefined.Unknown:
+		m.variables[d.Name] = expression.Unknown{}
+		return true
 	case err != nil && l.opts.Partly:
 		return true
 	case err != nil:

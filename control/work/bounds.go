@@ -235,15 +235,14 @@ func (b *bounds) load(n ownLoader, name string, files map[string]string, o LoadO
 	}
 	o.Included, o.Partly, o.Usage = n.Files(files), true, &usage.Variables{}
 	source := []manifest.Source{{Name: name, Data: text}}
-	var gone []string
-	o.Assigned, gone = without(all, o.Included, slices.Sorted(maps.Keys(files)), isGone)
-	if b.own, err = n.Inputs.Load(source, o); err != nil && n.looks && len(gone) > 0 {
+	o.Assigned, o.unknown = without(all, o.Included, slices.Sorted(maps.Keys(files)), isGone)
+	if b.own, err = n.Inputs.Load(source, o); err != nil && n.looks && len(o.unknown) > 0 {
 		for i := range all {
 			if all[i].gone {
 				all[i].Value = n.neutral
 			}
 		}
-		o.Assigned = assignments(all)
+		o.Assigned, o.unknown = assignments(all), nil
 		b.own, err = n.Inputs.Load(source, o)
 	}
 	if err != nil {

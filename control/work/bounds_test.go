@@ -284,14 +284,26 @@ func TestASecretOfTheDefinitionThatIsGoneHindersNothingElse(t *testing.T) {
 		"of a type":                    {"variables: {token: {type: integer}}\nplugs: {docker: {path: /run/docker.sock}}\n" + resources + ", environment: {T: '{{ token }}'}}}}", "", false},
 		"in the path of another plug":  {"plugs: {docker: {path: /run/docker.sock}, other: {path: '/srv/{{ token }}'}}\n" + resources + "}}}", "", true},
 		"in the path of the same plug": {"plugs: {docker: {path: '/run/{{ token }}.sock'}}\n" + resources + "}}}", "plug docker: asks for path /run/docker.sock", true},
+		"with a default":               {"variables: {token: {default: /run/docker.sock}}\nplugs: {docker: {path: '{{ token }}'}}\n" + resources + "}}}", "plug docker: asks for path /run/docker.sock", true},
+		"of which another is made": {"variables: {token: {default: /run}, at: {default: '{{ token }}/docker.sock'}}\n" +
+			"plugs: {docker: {path: '{{ at | default(\"/run/docker.sock\") }}'}}\n" + resources + "}}}", "plug docker: asks for path /run/docker.sock", true},
+		"without which a path does": {"plugs: {docker: {path: '/run/{{ token | default(\"docker.sock\") }}'}}\n" + resources + "}}}", "plug docker: asks for path /run/docker.sock", true},
+		"without which a path does in an image": {"plugs: {docker: {path: /run/docker.sock}}\n" +
+			"resources: {a: {type: deployster/container, config: {image: 'registry.example/gw:{{ token | default(1) }}'}}}", "image registry.example/gw:2", false},
+		"that a module gets": {"plugs: {docker: {path: /run/docker.sock}}\n" +
+			"resources: {a: {type: deployster/container, config: {image: 'registry.example/other'}}}\nmodules: {m: {source: ./mod, vars: {name: '{{ token }}'}}}", "image registry.example/gw:2", false},
 	} {
 		text := "plugs: {docker: {path: /run/docker.sock}}\nresources: {a: {type: deployster/container, config: {image: 'registry.example/gw:2'}}}"
 		of := tasks.Task{Environment: "e", Host: "a", Revision: 2, Spec: definition.TaskSpec{Manifest: "m.yaml", Digest: keep(text), Includes: map[string]string{}}, Bounds: &tasks.Bounds{
-			Own: definition.TaskSpec{Manifest: "m.yaml", Digest: keep(test.own), Includes: map[string]string{revision.VariablesName: keep(string(carried))}},
+			Own: definition.TaskSpec{Manifest: "m.yaml", Digest: keep(test.own), Includes: map[string]string{
+				revision.VariablesName: keep(string(carried)),
+				"mod/module.yaml":      keep("variables: {name: {default: gw}}\nresources: {b: {type: deployster/container, config: {image: 'registry.example/{{ name | default(\"gw\") }}'}}}"),
+			}},
 		}}
 		for _, p := range []purpose{applying, observing, removing} {
 			o := must.Get(w.carriedFor(of, manifest.Source{}, p))(t)
 			o.bounds = must.Get(w.bounds(of, p, nil))(t)
+			assert.True(t, o.bounds.own != nil || test.unsure, "%s: %s", name, o.bounds.unknown)
 			_, err := w.load(of, manifest.Source{Name: "m.yaml", Data: []byte(text)}, o)
 			refused := test.refused
 			if p == applying && test.unsure {

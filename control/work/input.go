@@ -72,6 +72,7 @@ type LoadOptions struct {
 	declared []*declaration.Variable // by the manifests
 	images   *revision.Images        // whose contents the revision carries; nil are none
 	applies  bool                    // the input is to be applied: an image that is not carried is refused
+	unknown  []string                // variables whose values are not known
 	doubtful []string                // variables that may not have the values that the revision has
 }
 
@@ -141,7 +142,7 @@ func (i Inputs) Evaluate(o LoadOptions) (*Input, error) {
 	var err error
 	in.Variables, err = vars.Load(vars.Options{
 		ConfDir: conf, Workspace: i.Workspace, Flags: i.Variables, Assignments: o.Assigned, Last: o.Last, Evaluator: in.Expressions, Builtin: builtin, Usage: in.Usage,
-		Declared: o.declared, Outside: outside, Partly: o.Partly, Texts: in.texts, Hide: in.hide,
+		Declared: o.declared, Outside: outside, Partly: o.Partly, Unknown: o.unknown, Texts: in.texts, Hide: in.hide,
 	})
 	if err != nil {
 		return nil, in.invalid(err)

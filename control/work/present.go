@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/deployster-go/deployster/control/revision"
 	"github.com/deployster-go/deployster/environment/tasks"
@@ -98,7 +99,7 @@ func without(all []present, files expression.Files, names []string, some func(pr
 	evaluator, depend := expression.Over(files), map[string]bool{}
 	rest = []vars.Assignment{}
 	for _, p := range all {
-		dropped := some(p)
+		dropped := some(p) || depend[p.Name] && mayMerge(p.Value)
 		if !dropped && len(depend) > 0 {
 			reads, err := evaluator.MayRead(p.Value, names, slices.Collect(maps.Keys(depend))...)
 			dropped = reads || err != nil
@@ -112,6 +113,13 @@ func without(all []present, files expression.Files, names []string, some func(pr
 		rest = slices.DeleteFunc(rest, func(a vars.Assignment) bool { return a.Name == p.Name })
 	}
 	return rest, slices.Sorted(maps.Keys(depend))
+}
+
+// mayMerge reports whether a value may be a mapping, of which the variable keeps what it had before.
+func mayMerge(value any) bool {
+	text, is := value.(string)
+	_, mapping := value.(map[string]any)
+	return mapping || is && strings.HasPrefix(strings.TrimSpace(text), "{")
 }
 
 // presently are the variables for a task that is not applied but only observed, or removed:

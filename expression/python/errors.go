@@ -27,6 +27,7 @@ type UndefinedError struct {
 	Missing      string   // the part that is missing: "size"
 	Defined      []string // the variables, keys or attributes there are, sorted
 	Kind         string   // what Of is, such as "a list of 2"
+	Unknown      bool     // the variable has a value, which is not known
 	Line, Column int      // from 1
 	File         string   // the included file; "" is the value itself
 }
@@ -38,6 +39,8 @@ func (e *UndefinedError) Error() string {
 	}
 	var what string
 	switch {
+	case e.Unknown:
+		what = Message("the value of %q is not known", e.Missing)
 	case e.Of == "" && len(defined) == 0:
 		what = Message("%q is not defined; nothing is", e.Missing)
 	case e.Of == "":

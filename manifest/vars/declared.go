@@ -32,6 +32,16 @@ func (v *variables) declare() {
 			v.hideParts(d.Name, d.Written)
 		}
 	}
+	for _, name := range v.Unknown {
+		if _, builtin := v.Builtin[name]; !builtin {
+			v.doubt(name)
+		}
+	}
+}
+
+// doubt has the value of a variable be one that is not known.
+func (v *variables) doubt(name string) {
+	v.values[name], v.unknown[name] = expression.Unknown{}, true
 }
 
 // complete gives the declared variables that have no value their defaults, and holds all of
@@ -84,6 +94,8 @@ func (v *variables) evaluate(d *declaration.Variable) {
 		v.values[d.Name] = merge(value, given)
 	case err == nil:
 		v.values[d.Name] = value
+	case v.Partly && errors.As(err, &undefined) && undefined.Unknown:
+		v.doubt(d.Name)
 	case v.Partly && errors.As(err, &undefined): // nor is this one known
 	default:
 		v.fail(d.Name, err, manifest.Failure(d.Node, err))

@@ -32,6 +32,7 @@ type Options struct {
 	Outside  *Outside                // where declared ones come from that nobody gives; nil is nowhere, and so it is with Assignments
 	Declared []*declaration.Variable // in the order of declaration; other variables are as they are given
 	Partly   bool                    // only some of the variables are known: that one has no value is no problem
+	Unknown  []string                // variables whose values are not known: no default stands for one; see expression.Unknown
 	Texts    map[string]any          // gets the variables whose type nobody declares, with numbers and truth values as they are written; may be nil
 	Hide     func(any)               // is called with each value that may not be shown, before anything is said of it; may be nil
 
@@ -126,7 +127,7 @@ type variables struct {
 	declared map[string]*declaration.Variable
 	from     map[string]declaration.Place // where the last value of a variable was given; of Last it is not known
 	failed   map[string]bool              // variables that could not be set
-	unknown  map[string]bool              // variables that have some value, as their commands are not run
+	unknown  map[string]bool              // variables that have some value, as their commands are not run, or that is expression.Unknown
 	texts    map[string]any               // values with their numbers and truth values as they are written
 	found    yamlfile.Report
 }
@@ -252,6 +253,12 @@ func unplaced(found *yamlfile.Report) error {
 // set gives a variable a value. node is how it is written, nil where nobody knows.
 func (v *variables) set(name string, value any, from declaration.Place, node *yamlfile.Node) {
 	delete(v.failed, name)
+	if v.values[name] == any(expression.Unknown{}) {
+		if _, mapping := value.(map[string]any); mapping { // the rest of it is not known
+			return
+		}
+		delete(v.unknown, name)
+	}
 	v.from[name] = from
 	if v.Texts != nil {
 		text, _ := declaration.Texts(value, node)
