@@ -2,17 +2,24 @@ package server_test
 
 import (
 	"encoding/json"
+	"net/http"
 	"regexp"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/environment/definition"
+	"github.com/deployster-go/deployster/environment/tasks"
+	"github.com/deployster-go/deployster/internal/acceptance"
 	"github.com/deployster-go/deployster/internal/allow"
 	"github.com/deployster-go/deployster/internal/must"
+	"github.com/deployster-go/deployster/internal/server"
 )
 
 const gateway = `pipeline: web
@@ -114,7 +121,15 @@ func TestADefinitionWidensNothing(t *testing.T) {
 
 // Which task would run on which hosts of an environment, by whom a revision of it is made.
 func TestWhoBringsWhatToAnEnvironment(t *testing.T) {
-	s := newShop(t)
+	var later atomic.Int64
+	var foreseen sync.Map
+	s := newShop(t, func(o *server.Options) {
+		o.Now = func() time.Time { return time.Now().Add(time.Duration(later.Load())) }
+		o.Things = func(of tasks.Task) []tasks.Thing {
+			foreseen.Store(of.Host+" "+of.Spec.Digest, true)
+			return nil
+		}
+	})
 	const evil = "resources: {a: {type: evil.example/root}}"
 	s.send(403, "there is no environment shop", "of shop", "shop", "create", body{"definition": s.definition("shop", "resources: {}")})
 	s.send(200, "", "operator", "shop", "create", body{"definition": s.definition("shop", "resources: {}")})
@@ -161,7 +176,21 @@ func TestWhoBringsWhatToAnEnvironment(t *testing.T) {
 	got, _ := s.recorded("environment-updated")
 	assert.True(t, got.Bound, "it is not bound")
 	said := s.send(200, "environment-update-asked", "of shop", "shop", "update", body{"base": 2, "definition": varied(evil), "pending": true})
+	// It is part of the status until it expires, also if nothing is appended.
+	status, asked := read(t, s.api, s.url, "/v1/environments/{name}", "/v1/environments/shop")
+	assert.NotNil(t, status["asked"])
+	later.Store(int64(acceptance.Lasts + time.Minute))
+	code, _, text := ask(t, "GET", s.url+"/v1/environments/shop", "viewer", "", "If-None-Match", asked.Get("ETag"))
+	assert.True(t, code == http.StatusOK && !strings.Contains(text, `"asked"`), "%d: %s", code, text)
+	status, _ = read(t, s.api, s.url, "/v1/environments/{name}", "/v1/environments/shop")
+	assert.Nil(t, status["asked"])
+	later.Store(0)
+	foreseen.Clear()
 	s.send(200, "environment-updated", "operator", "shop", "accept", body{"revision": 3, "content": regexp.MustCompile("sha256:[0-9a-f]{64}").FindString(said)})
+	for _, host := range []string{"web1", "web2"} {
+		_, known := foreseen.Load(host + " " + s.keep(evil))
+		assert.True(t, known, "what it makes on %s was not found out before the lock was taken", host)
+	}
 	got, _ = s.recorded("environment-updated")
 	assert.False(t, got.Bound, "that which an operator of everything accepted is bound")
 	assert.Equal(t, "shop", got.By)

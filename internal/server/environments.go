@@ -118,7 +118,10 @@ func (s *Server) acceptable(ctx context.Context, name string) (hosts []string, e
 	if err := s.checkCarried(ctx, asked.Definition); err != nil {
 		return nil, err
 	}
-	return s.selected(asked.Definition.InstanceGroup.Query)
+	if hosts, err = s.selected(asked.Definition.InstanceGroup.Query); err == nil {
+		s.foresee(asked.Definition, hosts)
+	}
+	return hosts, err
 }
 
 // unrevised refuses an environment that has got another revision since an event; 0 is none.

@@ -40,7 +40,7 @@ type shop struct {
 	url   string
 }
 
-func newShop(t *testing.T) *shop {
+func newShop(t *testing.T, more ...func(*server.Options)) *shop {
 	s := &shop{T: t, log: logOf(t, 0), store: objects.In(t.TempDir(), nil)}
 	var hosts []inventory.Host
 	for _, name := range []string{"web1", "web2", "spare"} {
@@ -66,6 +66,9 @@ func newShop(t *testing.T) *shop {
 				return identity.Identity{Name: "ci", Grants: []identity.Grant{{Role: identity.Operator, Pipelines: []string{name}}}}, nil
 			}
 			return byRole(r)
+		}
+		for _, change := range more {
+			change(o)
 		}
 	})
 	return s
