@@ -88,7 +88,7 @@ func (s *Server) registerArtifacts() {
 		var refused *artifacts.RefusedError
 		switch {
 		case errors.As(err, &refused), errors.Is(err, artifacts.ErrAltered):
-			return nil, huma.Error422UnprocessableEntity(err.Error())
+			return nil, because(huma.Error422UnprocessableEntity(err.Error()), err)
 		case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
 			s.Logger.Error("an artifact was not received", "artifact", in.Digest, "error", err)
 			return nil, noRoom("artifact")

@@ -91,12 +91,12 @@ func (s *Server) send(ctx context.Context, verb proposal.Verb, in *commandInput)
 	}
 	if verb.Begins {
 		if err := submitted.Bound(in.RawBody); err != nil {
-			return nil, huma.Error422UnprocessableEntity(err.Error())
+			return nil, because(huma.Error422UnprocessableEntity(err.Error()), err)
 		}
 	}
 	command, err := verb.Decode(in.RawBody, proposal.Says{By: identity.Of(ctx).Name, ID: s.NewID(), Group: in.Name})
 	if err != nil {
-		return nil, huma.Error422UnprocessableEntity(err.Error())
+		return nil, because(huma.Error422UnprocessableEntity(err.Error()), err)
 	}
 	if s.Commands != nil {
 		defer s.Commands.Take()()
@@ -123,13 +123,13 @@ func refused(err error) error {
 		return err
 	case errors.Is(err, pipelines.ErrNoPipeline), errors.Is(err, promotions.ErrNoPipeline), errors.Is(err, environments.ErrNoEnvironment), errors.Is(err, build.ErrNoGroup), errors.Is(err, build.ErrNoJob), errors.Is(err, query.ErrNotFound),
 		errors.Is(err, pipeline.ErrUnknown), errors.Is(err, pipeline.ErrAmbiguous), errors.Is(err, upstream.ErrUnknown), errors.Is(err, environment.ErrUnknown), errors.Is(err, notification.ErrNotAbandoned):
-		return huma.Error404NotFound(err.Error())
+		return because(huma.Error404NotFound(err.Error()), err)
 	case errors.As(err, &why), errors.Is(err, identity.ErrToken):
-		return huma.Error409Conflict(err.Error())
+		return because(huma.Error409Conflict(err.Error()), err)
 	case errors.Is(err, deploylog.ErrInvalid):
-		return huma.Error422UnprocessableEntity(err.Error())
+		return because(huma.Error422UnprocessableEntity(err.Error()), err)
 	case errors.Is(err, deploylog.ErrDuplicate):
-		return huma.Error409Conflict(err.Error())
+		return because(huma.Error409Conflict(err.Error()), err)
 	default:
 		return err
 	}

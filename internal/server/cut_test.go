@@ -6,9 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"iter"
 	"net"
 	"net/http"
+	"os"
+	"os/exec"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -166,7 +169,31 @@ func TestAnErrorDoesNotSayWhereTheServerIs(t *testing.T) {
 		_, _, body := ask(t, "GET", url+"/v1/log/verify", "viewer", "")
 		assert.Contains(t, body, `"detail":"`+want+`"`)
 	}
+	denied := func(path string) error { return &fs.PathError{Op: "open", Path: path, Err: fs.ErrPermission} }
+	for want, err := range map[string]error{
+		"key: open a file of the server: permission denied":                     fmt.Errorf("key: %w", denied("/etc/a: b/key.pem")),
+		"cannot open 'a file of the server' now":                                told{"cannot open '/etc/a: b/key.pem' now", denied("/etc/a: b/key.pem")},
+		`cannot open a file of the server, as of /etc/a.old, x/etc/a`:           told{`cannot open "/etc/a", as of /etc/a.old, x/etc/a`, denied("/etc/a")},
+		`x\nopen a file of the server: permission denied`:                       errors.Join(errors.New("x"), denied("/etc/a: b/c: d")),
+		"link a file of the server a file of the server: file already exists":   &os.LinkError{Op: "link", Old: "/tmp/a: b", New: "/tmp/a: b c", Err: fs.ErrExist},
+		"exec: a file of the server: executable file not found in $PATH":        &exec.Error{Name: "/opt/a: b/git", Err: exec.ErrNotFound},
+		"open a: b/web.yaml: permission denied":                                 denied("/srv/deploy/a: b/web.yaml"),
+		"plug docker: /etc/x: open a file of the server: permission denied (/)": fmt.Errorf("plug docker: /etc/x: %w (/)", denied("/etc/a: b/x")),
+	} {
+		_, url := newServer(t, unverified{logOf(t, 1), err}, func(o *server.Options) { o.Workspace = "/srv/deploy" })
+		_, _, body := ask(t, "GET", url+"/v1/log/verify", "viewer", "")
+		assert.Contains(t, body, `"detail":"`+want+`"`)
+	}
 }
+
+// told is an error with a text of its own.
+type told struct {
+	text  string
+	cause error
+}
+
+func (e told) Error() string { return e.text }
+func (e told) Unwrap() error { return e.cause }
 
 // unverified is a log that is damaged.
 type unverified struct {

@@ -51,7 +51,7 @@ func (s *Server) define(ctx context.Context, name string, asOf int64, c pipeline
 			return nil, huma.Error409Conflict(fmt.Sprintf("pipeline %s promotes by observed state: delete it first, or take another name", name))
 		}
 		if err := upstream.Check(c.Definition, s.pipelines.Upstream); err != nil {
-			return nil, huma.Error422UnprocessableEntity(err.Error())
+			return nil, because(huma.Error422UnprocessableEntity(err.Error()), err)
 		}
 		now, err := p.Preview(&c, members)
 		if err != nil {
@@ -100,7 +100,7 @@ func (s *Server) defined(ctx context.Context, name string, c *pipeline.Define) (
 		return nil, huma.Error422UnprocessableEntity("there is no definition")
 	}
 	if c.Definition, err = c.Definition.Reread("definition", inventory.CheckQuery); err != nil {
-		return nil, huma.Error422UnprocessableEntity(err.Error())
+		return nil, because(huma.Error422UnprocessableEntity(err.Error()), err)
 	}
 	if c.Definition.Name != name {
 		return nil, huma.Error422UnprocessableEntity(fmt.Sprintf("the definition is of pipeline %s, not of %.200q", c.Definition.Name, name))
@@ -120,7 +120,7 @@ func (s *Server) defined(ctx context.Context, name string, c *pipeline.Define) (
 		return nil, err
 	}
 	if members, err = s.Hosts.Members(c.Definition); err != nil {
-		return nil, huma.Error409Conflict(err.Error())
+		return nil, because(huma.Error409Conflict(err.Error()), err)
 	}
 	if slices.ContainsFunc(c.Definition.Stages, func(s definition.Stage) bool { return s.Deploy != nil || s.Environment != "" }) {
 		c.Inventory = s.Hosts.Identity()

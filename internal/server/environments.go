@@ -147,7 +147,7 @@ func unrevised(asOf int64) func(*environment.State) error {
 func (s *Server) selected(query string) ([]string, error) {
 	hosts, err := s.Hosts.Selected(query)
 	if err != nil {
-		return nil, huma.Error409Conflict(err.Error())
+		return nil, because(huma.Error409Conflict(err.Error()), err)
 	}
 	return hosts, nil
 }
@@ -180,7 +180,7 @@ func (s *Server) deployable(ctx context.Context, name string, revision int) (hos
 	}
 	for _, files := range []map[string]string{work.TaskFiles(r.Definition.Task), r.Definition.Deployment.VerifyFiles} {
 		if name, _, err := s.missing(ctx, files); err != nil {
-			return nil, "", huma.Error409Conflict(fmt.Sprintf("files of revision %d: %s: %v", r.Number, strings.TrimPrefix(name, "/"), err))
+			return nil, "", because(huma.Error409Conflict(fmt.Sprintf("files of revision %d: %s: %v", r.Number, strings.TrimPrefix(name, "/"), err)), err)
 		}
 	}
 	return hosts, s.Hosts.Identity(), nil
@@ -239,7 +239,7 @@ func (s *Server) drafted(ctx context.Context, name string, d **definition.Defini
 	}
 	read, err := definition.Parse("definition", sent.YAML(), inventory.CheckQuery)
 	if err != nil {
-		return nil, huma.Error422UnprocessableEntity(err.Error())
+		return nil, because(huma.Error422UnprocessableEntity(err.Error()), err)
 	}
 	read.Task.Digest, read.Task.Includes, read.Deployment.VerifyFiles = sent.Task.Digest, sent.Task.Includes, sent.Deployment.VerifyFiles
 	if err := s.checkCarried(ctx, read); err != nil {
@@ -354,7 +354,7 @@ func (s *Server) registerInventory() {
 		return stated(ctx, s, *in, func(deploylog.Event) (Inventory, int64, error) {
 			all, err := s.Hosts.Inventory()
 			if err != nil {
-				return Inventory{}, 0, huma.Error409Conflict(err.Error())
+				return Inventory{}, 0, because(huma.Error409Conflict(err.Error()), err)
 			}
 			out := Inventory{Identity: s.Hosts.Identity(), Hosts: []Host{}}
 			for _, h := range all.Hosts {

@@ -137,7 +137,7 @@ func stateOf[S any, P interface {
 	encoding.TextUnmarshaler
 }](name string) (state S, err error) {
 	if err := P(&state).UnmarshalText([]byte(name)); err != nil {
-		return state, huma.Error422UnprocessableEntity(err.Error())
+		return state, because(huma.Error422UnprocessableEntity(err.Error()), err)
 	}
 	return state, nil
 }

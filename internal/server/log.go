@@ -173,7 +173,7 @@ func (s *Server) registerVerify() {
 		for i, text := range in.Anchor {
 			var err error
 			if known[i], err = deploylog.ParseHead(text); err != nil {
-				return nil, huma.Error422UnprocessableEntity(err.Error())
+				return nil, because(huma.Error422UnprocessableEntity(err.Error()), err)
 			}
 		}
 		select {
@@ -184,7 +184,7 @@ func (s *Server) registerVerify() {
 		}
 		v, err := s.Log.Verify(ctx, known...)
 		if err != nil && ctx.Err() == nil {
-			return nil, huma.Error409Conflict(err.Error())
+			return nil, because(huma.Error409Conflict(err.Error()), err)
 		}
 		var out verified
 		out.Body.Events, out.Body.Head = v.Events, v.Head

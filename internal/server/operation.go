@@ -6,14 +6,20 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"mime"
 	"net/http"
 	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
@@ -150,7 +156,7 @@ func (s *Server) answer(ctx context.Context, op Operation, err error) error {
 		}
 		return hidden(ctx, out)
 	case errors.Is(err, query.ErrNotFound):
-		return hidden(ctx, huma.Error404NotFound(err.Error()))
+		return hidden(ctx, s.outward(because(huma.Error404NotFound(err.Error()), err)))
 	case isKept(err) != nil:
 		kept := isKept(err)
 		s.Logger.Warn("a request was not carried out: "+kept.Holder("another process"), "operation", op.ID, "by", kept.By)
@@ -174,14 +180,27 @@ func isKept(err error) *deploylog.KeptError {
 	return kept
 }
 
+// caused is an answer with the error from which it has its text.
+type caused struct {
+	huma.StatusError
+	cause error
+}
+
+// because returns an answer whose text has that of an error in it.
+func because(said huma.StatusError, cause error) huma.StatusError { return &caused{said, cause} }
+
 // outward is an answer without places on the machine of the server.
 func (s *Server) outward(said huma.StatusError) huma.StatusError {
+	var paths []string
+	if c, is := said.(*caused); is {
+		said, paths = c.StatusError, s.systemPaths(c.cause)
+	}
 	model, is := said.(*huma.ErrorModel)
 	if !is {
 		return said
 	}
 	out := *model
-	out.Detail = withoutFiles(s.outside(out.Detail))
+	out.Detail = withoutFiles(s.outside(withoutPaths(out.Detail, paths)))
 	out.Errors = slices.Clone(out.Errors)
 	for i, e := range out.Errors {
 		detail := *e
@@ -191,6 +210,70 @@ func (s *Server) outward(said huma.StatusError) huma.StatusError {
 	return &out
 }
 
+// systemPaths are the absolute paths that system calls failed with in an error and all that it wraps, longest first. Those
+// in the directories whose contents the API names are not among them.
+func (s *Server) systemPaths(err error) (paths []string) {
+	var visit func(err error)
+	visit = func(err error) {
+		switch e := err.(type) { //nolint:errorlint // all that it wraps is visited
+		case *fs.PathError:
+			paths = append(paths, e.Path)
+		case *os.LinkError:
+			paths = append(paths, e.Old, e.New)
+		case *exec.Error:
+			paths = append(paths, e.Name)
+		}
+		switch e := err.(type) { //nolint:errorlint // as above
+		case interface{ Unwrap() error }:
+			visit(e.Unwrap())
+		case interface{ Unwrap() []error }:
+			for _, one := range e.Unwrap() {
+				visit(one)
+			}
+		}
+	}
+	visit(err)
+	paths = slices.DeleteFunc(paths, func(path string) bool { return len(path) < 2 || !filepath.IsAbs(s.outside(path)) })
+	slices.SortFunc(paths, func(a, b string) int { return cmp.Compare(len(b), len(a)) }) // one may begin with another
+	return slices.Compact(paths)
+}
+
+// withoutPaths returns a text in which some paths have no names, as they are and in quotes.
+func withoutPaths(text string, paths []string) string {
+	for _, path := range paths {
+		for _, form := range []string{strconv.Quote(path), path} {
+			var out strings.Builder
+			for {
+				before, after, found := strings.Cut(text, form)
+				out.WriteString(before)
+				if text = after; !found {
+					break
+				}
+				if form == path && isWithin(before, after) {
+					out.WriteString(form)
+				} else {
+					out.WriteString(serverFile)
+				}
+			}
+			text = out.String()
+		}
+	}
+	return text
+}
+
+// isWithin reports whether what lies between two texts is a part of a longer path.
+func isWithin(before, after string) bool {
+	last, _ := utf8.DecodeLastRuneInString(before)
+	next, _ := utf8.DecodeRuneInString(strings.TrimLeft(after, ".")) // a dot also ends a sentence
+	part := func(r rune) bool {
+		return unicode.IsLetter(r) && r != utf8.RuneError || unicode.IsDigit(r) || strings.ContainsRune("_-/", r)
+	}
+	return part(last) || last == '.' || part(next)
+}
+
+// serverFile stands for the path of a file.
+const serverFile = "a file of the server"
+
 // systemFile is the absolute path in an error of a system call of this process, such as "open /etc/x:
 // permission denied", also with spaces in it or in quotes. A path that a caller sent, such as that of a plug, is in no such error.
 var systemFile = pattern.Lazy(`\b((?:open|openat|stat|lstat|read|readdirent|readlink|write|mkdir|mkdirat|remove|unlink|unlinkat|rename|link|symlink|chmod|chown|chtimes|truncate|flock|fork/exec|exec:|dial unix|listen unix) )(?:"/(?:[^"\\]|\\.)*"|/(?:[^:\n]|:[^ \n])+)(: )`)
@@ -198,7 +281,7 @@ var systemFile = pattern.Lazy(`\b((?:open|openat|stat|lstat|read|readdirent|read
 // withoutFiles returns a text in which the files of system calls have no names: where they lie is of no use
 // to a caller elsewhere. The log of the server has them.
 func withoutFiles(text string) string {
-	return systemFile().ReplaceAllString(text, "${1}a file of the server$2")
+	return systemFile().ReplaceAllString(text, "${1}"+serverFile+"$2")
 }
 
 // outside returns what has a text name nothing of some directories but what lies in them, from there.

@@ -76,7 +76,7 @@ func (s *Server) promoting(ctx context.Context, name string, d *definition.Defin
 	}
 	d, err := d.Reread("definition")
 	if err != nil {
-		return nil, huma.Error422UnprocessableEntity(err.Error())
+		return nil, because(huma.Error422UnprocessableEntity(err.Error()), err)
 	}
 	if d.Name != name {
 		return nil, huma.Error422UnprocessableEntity(fmt.Sprintf("the definition is of pipeline %s, not of %.200q", d.Name, name))
@@ -131,7 +131,7 @@ func (s *Server) checkStage(ctx context.Context, stage *definition.Stage) error 
 // checkTargets refuses a stage on hosts that does not carry its manifest, or selects nothing.
 func (s *Server) checkTargets(ctx context.Context, stage string, t *definition.Targets) error {
 	if err := inventory.CheckQuery(t.Hosts); err != nil {
-		return huma.Error422UnprocessableEntity(fmt.Sprintf("stage %s: hosts: %v", stage, err))
+		return because(huma.Error422UnprocessableEntity(fmt.Sprintf("stage %s: hosts: %v", stage, err)), err)
 	}
 	if t.Files[t.Manifest] == "" {
 		return huma.Error422UnprocessableEntity(fmt.Sprintf("stage %s does not carry %.200q, its manifest: collect it as deployster pipeline apply does", stage, t.Manifest))
@@ -144,10 +144,10 @@ func (s *Server) checkClusters(stage *definition.Stage) error {
 	for _, o := range stage.Objects {
 		all, err := s.Hosts.Inventory()
 		if err != nil {
-			return huma.Error409Conflict(err.Error())
+			return because(huma.Error409Conflict(err.Error()), err)
 		}
 		if _, err := all.FindCluster(o.Cluster); err != nil {
-			return huma.Error422UnprocessableEntity(fmt.Sprintf("stage %s, by the inventory of the server: %v", stage.Name, err))
+			return because(huma.Error422UnprocessableEntity(fmt.Sprintf("stage %s, by the inventory of the server: %v", stage.Name, err)), err)
 		}
 	}
 	return nil

@@ -265,17 +265,17 @@ func notBegun(ctx context.Context, err error) error {
 	var input *work.InputError
 	switch {
 	case errors.As(err, &input):
-		return huma.Error422UnprocessableEntity(err.Error())
+		return because(huma.Error422UnprocessableEntity(err.Error()), err)
 	case errors.Is(err, apply.ErrNotPlanned): // another server of the log may have it
-		return huma.Error410Gone(err.Error())
+		return because(huma.Error410Gone(err.Error()), err)
 	case errors.Is(err, apply.ErrBusy):
-		return huma.Error429TooManyRequests(err.Error())
+		return because(huma.Error429TooManyRequests(err.Error()), err)
 	case errors.Is(err, apply.ErrStopping):
-		return huma.Error503ServiceUnavailable(err.Error())
+		return because(huma.Error503ServiceUnavailable(err.Error()), err)
 	case ctx.Err() != nil, errors.Is(err, deploylog.ErrPoisoned), errors.Is(err, deploylog.ErrUnwritten):
 		return err
 	default:
-		return huma.Error409Conflict(err.Error())
+		return because(huma.Error409Conflict(err.Error()), err)
 	}
 }
 

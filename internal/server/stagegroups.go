@@ -89,7 +89,7 @@ func (s *Server) stageGroups(ctx context.Context, d *definition.Definition, carr
 		}
 		digest, err := s.stageGroup(ctx, carries[name], files[stage])
 		if _, is := errors.AsType[*submitted.InvalidError](err); is {
-			return nil, huma.Error422UnprocessableEntity(fmt.Sprintf("stage %s: %v", stage, err))
+			return nil, because(huma.Error422UnprocessableEntity(fmt.Sprintf("stage %s: %v", stage, err)), err)
 		}
 		if err != nil {
 			return nil, err

@@ -16,7 +16,7 @@ func (s *Server) submit(ctx context.Context, c build.Submit) ([]deploylog.Event,
 	err := s.checker().Complete(ctx, &c)
 	var invalid *submitted.InvalidError
 	if errors.As(err, &invalid) {
-		return nil, huma.Error422UnprocessableEntity(err.Error())
+		return nil, because(huma.Error422UnprocessableEntity(err.Error()), err)
 	}
 	if err != nil {
 		return nil, err

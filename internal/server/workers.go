@@ -76,7 +76,7 @@ func (s *Server) worker(name string) error {
 	all, err := s.Workers.Workers()
 	switch {
 	case err != nil:
-		return huma.Error409Conflict(err.Error())
+		return because(huma.Error409Conflict(err.Error()), err)
 	case !slices.ContainsFunc(all, func(h inventory.Host) bool { return h.Name == name }):
 		return huma.Error404NotFound("there is no such worker")
 	}
@@ -93,7 +93,7 @@ func (s *Server) registerWorkers() {
 	}, func(context.Context, *struct{}) (*fleet, error) {
 		all, err := s.Workers.Workers()
 		if err != nil {
-			return nil, huma.Error409Conflict(err.Error())
+			return nil, because(huma.Error409Conflict(err.Error()), err)
 		}
 		out := &fleet{Fleet{Identity: s.Workers.Identity(), Platform: "linux/" + runtime.GOARCH, Hosts: []Host{}}}
 		for _, h := range all {
@@ -118,7 +118,7 @@ func (s *Server) registerWorkers() {
 		}
 		has, err := s.Workers.Look(ctx, in.Name)
 		if err != nil {
-			return nil, huma.Error409Conflict(err.Error())
+			return nil, because(huma.Error409Conflict(err.Error()), err)
 		}
 		var out platforms
 		out.Body.Platforms = append([]string{}, has...)
