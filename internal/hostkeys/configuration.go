@@ -48,6 +48,10 @@ func parseJump(text string) (Destination, error) {
 	if !strings.Contains(text, "://") {
 		text = "ssh://" + text
 	}
+	before, rest, bracketed := strings.Cut(text, "[")
+	if host, after, closed := strings.Cut(rest, "]"); bracketed && closed && !strings.Contains(host, ":") {
+		text = before + host + after // which ssh -G writes with a port, whatever the host is
+	}
 	return Parse(text)
 }
 

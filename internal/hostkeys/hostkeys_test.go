@@ -251,13 +251,15 @@ exit $code
 }
 
 func TestWhatSshCannotDoIsSaidInItsWords(t *testing.T) {
-	c := sshdtest.NewClient(t, "Host loop1", "  ProxyJump loop2", "Host loop2", "  ProxyJump loop1", "Host nofile", "  UserKnownHostsFile none", "Host command", "  HostName 127.0.0.1", "  Port 1", "  RemoteCommand tmux", "  RequestTTY yes")
+	c := sshdtest.NewClient(t, "Host loop1", "  ProxyJump loop2", "Host loop2", "  ProxyJump loop1", "Host nofile", "  UserKnownHostsFile none", "Host command", "  HostName 127.0.0.1", "  Port 1", "  RemoteCommand tmux", "  RequestTTY yes",
+		"Host behind", "  ProxyJump jumper@127.0.0.1:1")
 	for address, want := range map[string]string{
 		"ssh://127.0.0.1:1":     "connect to host 127.0.0.1 port 1: Connection refused",
 		"ssh://nowhere.invalid": "Could not resolve hostname nowhere.invalid",
 		"ssh://loop1":           "look for a loop in the ProxyJump lines of ~/.ssh/config",
 		"ssh://nofile":          "names no UserKnownHostsFile",
 		"ssh://command":         "connect to host 127.0.0.1 port 1: Connection refused",
+		"ssh://behind":          "connect to host 127.0.0.1 port 1: Connection refused", // ssh -G writes the address in brackets
 	} {
 		_, err := read(t, address)
 		assert.ErrorContains(t, err, want)
