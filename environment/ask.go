@@ -59,9 +59,13 @@ func (s *State) Asked(now time.Time) (asked report.Asked, ok bool) {
 		return asked, false
 	}
 	a := open[0]
-	return report.Asked{
-		Revision: len(s.revisions) + 1, Base: a.Payload.Base, By: a.By, Seq: a.Seq, Asks: a.Asks, Definition: a.Payload.Definition,
-	}, true
+	asked = report.Asked{
+		Revision: len(s.revisions) + 1, Base: a.Payload.Base, By: a.By, Seq: a.Seq, Asks: a.Asks, Definition: a.Payload.Definition, Against: a.Payload.Base,
+	}
+	if own, ok := s.Owner(); ok {
+		asked.Against = own.Number
+	}
+	return asked, true
 }
 
 func (s *State) ask(c Ask, now time.Time) ([]deploylog.Event, error) {

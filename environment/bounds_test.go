@@ -83,7 +83,8 @@ func TestARevisionThatIsAskedForIsAccepted(t *testing.T) {
 	w.propose(request(1, "evil:1"))
 	a := asked()
 	assert.Len(t, w.state.Revisions(), 1, "it is made")
-	w.explains(0, "", reason.AwaitsAcceptance, "revision 2 is asked for by token ci (event 2), and not made: plug root: asks for path /; allowed: nothing", "deployster env accept SomeEnvironment/Prod 2 --content "+a.Content)
+	w.explains(0, "", reason.AwaitsAcceptance, "revision 2 is asked for by token ci (event 2), and not made: plug root: asks for path /; allowed: nothing", "deployster env accept SomeEnvironment/Prod 2 --content "+a.Content,
+		"deployster env diff SomeEnvironment/Prod 1 2 --all shows everything that it changes")
 	w.refuses(request(1, "evil:2"), acceptance.AlreadyAsked, "already asked for, by token ci (event 2): deployster env decline SomeEnvironment/Prod 2 takes it back")
 	w.refuses(request(2, "evil:2"), UnknownRevision)
 	w.refuses(Accept{Revision: 2, By: "lead"}, acceptance.CarriesOther, "deployster env accept SomeEnvironment/Prod 2 --content "+a.Content)

@@ -61,7 +61,7 @@ func (s *State) askedReasons(t deploylog.Target, now time.Time) []reason.Reason 
 		return nil
 	}
 	d := s.details()
-	d.Seq, d.By, d.Cause, d.Revision, d.Content, d.Deadline = a.Seq, a.By, a.Cause(), a.Revision, a.Content, a.Expires
+	d.Seq, d.By, d.Cause, d.Revision, d.Content, d.Deadline, d.Diff = a.Seq, a.By, a.Cause(), a.Revision, a.Content, a.Expires, a.Diff(s.name)
 	return []reason.Reason{d.Explain(reason.AwaitsAcceptance, s.target)}
 }
 

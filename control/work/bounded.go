@@ -1,6 +1,7 @@
 package work
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 
@@ -77,6 +78,42 @@ func (b Bounded) Update(d, own *envdefinition.Definition, hosts []string) (found
 		found = append(found, b.look(d.Task.Manifest, TaskFiles(d.Task), o, func(n ownLoader) *bounds { return n.taskBounds(t, nil, b.Promoted) })...)
 	}
 	return distinct(found)
+}
+
+// ReleaseNotCompared returns what Release leaves out, as a part of a sentence.
+func (b Bounded) ReleaseNotCompared(d *definition.Definition) string {
+	others, unknown := map[string]bool{}, []string{}
+	for _, g := range d.Groups() {
+		if b.Hosts == nil {
+			break
+		}
+		hosts, err := b.Hosts.Selected(g.Hosts)
+		if err != nil {
+			unknown = append(unknown, "host group "+g.Name)
+		}
+		for _, host := range hosts[min(len(hosts), mostLooked):] {
+			others[host] = true
+		}
+	}
+	return b.notCompared(len(others), unknown...)
+}
+
+// UpdateNotCompared returns what Update leaves out, as a part of a sentence.
+func (b Bounded) UpdateNotCompared(hosts []string) string {
+	return b.notCompared(max(0, len(hosts)-mostLooked))
+}
+
+func (b Bounded) notCompared(others int, left ...string) string {
+	if b.Hosts == nil {
+		return "what its manifests bring"
+	}
+	switch {
+	case others == 1:
+		left = append(left, "1 other host")
+	case others > 1:
+		left = append(left, fmt.Sprintf("%d other hosts", others))
+	}
+	return strings.Join(append(left, "what depends on secrets or is known only when it is applied"), ", and ")
 }
 
 // UpdateHosts is which hosts an environment may not have. selected are those that its query selects.

@@ -384,6 +384,18 @@ func TestNothingThatIsFoundTellsASecret(t *testing.T) {
 	}
 	assert.NotEqual(t, newNeutral(), newNeutral())
 
+	// What is not compared in advance is said.
+	var hosts []inventory.Host
+	for n := range 7 {
+		hosts = append(hosts, inventory.Host{Name: fmt.Sprint("h", n), Engine: inventory.Docker, Endpoint: fmt.Sprint("ssh://root@h", n), Slots: 1})
+	}
+	b.Hosts = FixedHosts("the inventory", hosts, nil)
+	deploys, err := pipelinedefinition.Parse("gateway.yaml", []byte("pipeline: gateway\nstages: [{name: live, deploy: {host_groups: [{name: web, hosts: name exists}, {name: all, hosts: name exists}], steps: [{event: host-deployed, manifest: m.yaml}]}}]\n"), func(string) error { return nil })
+	require.NoError(t, err)
+	const secrets = "what depends on secrets or is known only when it is applied"
+	assert.Equal(t, []string{secrets, "2 other hosts, and " + secrets, secrets, "1 other host, and " + secrets, "what its manifests bring"},
+		[]string{b.ReleaseNotCompared(d), b.ReleaseNotCompared(deploys), b.UpdateNotCompared(make([]string, 5)), b.UpdateNotCompared(make([]string, 6)), Bounded{}.UpdateNotCompared(nil)})
+
 	// Where it is applied it is known, and shown by no error: whatever the manifest says of it.
 	w := &StepWorker{worker: newWorker(c.config(), c.pool(), "pipeline run")}
 	s := step.Step{Target: "stage/gateway/live", Revision: "1", Stage: "live", Manifest: "m.yaml", Files: files("plugs: {a: {path: '{{ token }}'}}\nresources: {}"), Bounds: &deployment.Bounds{Own: c.owning("resources: {}")}}

@@ -113,6 +113,7 @@ type Details struct {
 	Absences    int
 	Deadline    time.Time // of the deployment, or of what is asked for
 	Content     string    // hash of what is asked for
+	Diff        string    // command that shows all that it changes
 	Config      definition.Configuration
 }
 
@@ -152,7 +153,7 @@ func (d Details) Text(code Code) (message, change string) {
 	case Unwatched:
 		return d.unwatched()
 	case AwaitsAcceptance:
-		return fmt.Sprintf("revision %d is asked for by %s (event %d), and not made: %s; expires at %s", d.Revision, d.By, d.Seq, d.Cause, d.Deadline.Format(time.RFC3339)),
+		return fmt.Sprintf("revision %d is asked for by %s (event %d), and not made: %s; expires at %s; %s shows everything that it changes", d.Revision, d.By, d.Seq, d.Cause, d.Deadline.Format(time.RFC3339), d.Diff),
 			fmt.Sprintf("deployster env accept %[1]s %[2]d --content %[3]s, by an operator of everything; or deployster env decline %[1]s %[2]d", d.Environment, d.Revision, d.Content)
 	case FailedInBake:
 		return "it failed after its end: " + d.Cause, strings.TrimPrefix(d.Back+", or a new revision", ", or ")

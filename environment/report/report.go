@@ -61,6 +61,12 @@ type Asked struct {
 	Seq      int64  `json:"event"`
 	acceptance.Asks
 	Definition *definition.Definition `json:"-"` // not to be changed
+	Against    int                    `json:"-"` // revision that Excess compares it with
+}
+
+// Diff returns the command that shows all that a requested revision of an environment changes.
+func (a *Asked) Diff(environment string) string {
+	return fmt.Sprintf("deployster env diff %s %d %d --all", environment, a.Against, a.Revision)
 }
 
 // DeploymentStatus is how far a deployment has come.

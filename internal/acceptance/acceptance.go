@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/internal/allow"
@@ -83,16 +84,30 @@ func Content(all any) string {
 	return "sha256:" + hex.EncodeToString(sum[:])
 }
 
-// Lines returns what a request brings beyond what is allowed, a line each.
-func Lines(found []allow.Excess) (lines []string) {
+// Lines returns what a request brings beyond what is allowed, a line each, and what was not compared as the last line.
+// Only the first 20 are kept: found begins with the most serious.
+func Lines(found []allow.Excess, notCompared string) (lines []string) {
 	const most = 20
 	for _, e := range found[:min(most, len(found))] {
-		lines = append(lines, deploylog.Cause(e.String()))
+		lines = append(lines, cut(e.String()))
 	}
 	if more := len(found) - most; more > 0 {
 		lines = append(lines, fmt.Sprintf("%d more", more))
 	}
-	return lines
+	return append(lines, "not compared: "+notCompared)
+}
+
+// cut returns the beginning of a line that is too long for an event, and how much is left out.
+func cut(line string) string {
+	line = strings.ToValidUTF8(line, "\uFFFD")
+	if len(line) <= deploylog.MaxCause {
+		return line
+	}
+	end := deploylog.MaxCause
+	for !utf8.RuneStart(line[end]) {
+		end--
+	}
+	return fmt.Sprintf("%s… (%d more bytes)", line[:end], len(line)-end)
 }
 
 // Open returns the requests that have not expired.

@@ -25,9 +25,18 @@ type Rules struct {
 	Hosts  string          `json:"hosts,omitempty"`  // query over the inventory; "" is none
 }
 
-// String is the rules as JSON.
+// String returns the rules as JSON. Files are last: a long list of them may be cut.
 func (r *Rules) String() string {
-	text, err := json.Marshal(r)
+	if r == nil {
+		return "null"
+	}
+	text, err := json.Marshal(struct {
+		Plugs  map[string]Plug `json:"plugs,omitempty"`
+		Types  []string        `json:"types,omitempty"`
+		Images []string        `json:"images,omitempty"`
+		Hosts  string          `json:"hosts,omitempty"`
+		Files  []string        `json:"files,omitempty"`
+	}{r.Plugs, r.Types, r.Images, r.Hosts, r.Files})
 	if err != nil {
 		return "" // no field of them can fail
 	}

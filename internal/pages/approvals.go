@@ -25,6 +25,7 @@ type waitingApproval struct {
 	Pipeline, Stage, Revision string
 	Says                      string
 	Carries                   string // hash of what would be approved
+	Diff                      string // command that shows all that it changes; "" is none
 	By                        []string
 	Needed                    int
 	Until                     time.Time // "" is any time
@@ -110,7 +111,7 @@ func findApprovals(k *known) (all []waitingApproval, err error) {
 	for _, name := range k.environments.Present() {
 		if a := k.environments.WithAsked(report.Report{Environment: name}).Asked; a != nil {
 			all = append(all, waitingApproval{
-				Kind: identity.Environments, Pipeline: name, Revision: strconv.Itoa(a.Revision), Says: fmt.Sprintf("asked for by %s, and not made: %s; expires at %s", a.By, a.Cause(), phrase.Moment(a.Expires)),
+				Kind: identity.Environments, Pipeline: name, Revision: strconv.Itoa(a.Revision), Says: fmt.Sprintf("asked for by %s, and not made: %s; expires at %s", a.By, a.Cause(), phrase.Moment(a.Expires)), Diff: a.Diff(name),
 				Carries: a.Content, Until: a.Expires, Seq: a.Seq, AskedBy: a.By,
 			})
 		}

@@ -258,6 +258,7 @@ func TestReleasesAreAcceptedByForms(t *testing.T) {
 	s.must(envs.Command(t.Context(), "site", environment.Ask{Update: environment.Update{Base: 1, Definition: d("evil:1"), By: "token ci"}, Excess: []string{"plug root: asks for path /<i>; allowed: nothing"}, ID: s.id()}))
 	body = operator.shows(http.StatusOK, "new revision 2", "/approvals")
 	assert.Contains(t, body, "asked for by token ci, and not made: plug root: asks for path /&lt;i&gt;; allowed: nothing")
+	assert.Contains(t, body, "<code>deployster env diff site 1 2 --all</code>")
 	content := regexp.MustCompile(`name="content" value="(sha256:[0-9a-f]{64})"><input type="hidden" name="kind" value="environments">`).FindStringSubmatch(body)
 	require.Len(t, content, 2)
 	ofSite := func(b *browser, verdict, revision string) url.Values {

@@ -237,7 +237,7 @@ func concerns(s *environment.State, t deploylog.Target) bool {
 type Differences struct {
 	Before, After report.Revision
 	Definition    []definition.Difference
-	Manifest      string // a unified diff of the texts, also of what they include; "" where they are the same
+	Manifest      string // a unified diff of the texts, also of what they include and of what verifies steps; "" where they are the same
 }
 
 // Differences compares the definitions of two revisions, and the files that they carry.
@@ -260,9 +260,22 @@ func (e *Environments) Differences(name string, before, after int, kept work.Tex
 		return d, err
 	}
 	included, err := was.differences(kept, is)
-	if d.Manifest = manifest + included; d.Manifest != "" {
-		was.files[from.Manifest], is.files[to.Manifest] = from.Digest, to.Digest
-		d.Manifest = kept.Masking(was.files, is.files)(d.Manifest)
+	if err != nil {
+		return d, err
+	}
+	was.files[from.Manifest], is.files[to.Manifest] = from.Digest, to.Digest
+	verified, verifies := d.Before.Definition.Deployment.VerifyFiles, d.After.Definition.Deployment.VerifyFiles
+	shown := func(file, _ string) bool {
+		return was.files[file] == verified[file] && is.files[file] == verifies[file]
+	}
+	had, has := carried{was.revision, map[string]string{}}, carried{is.revision, map[string]string{}}
+	maps.Copy(had.files, verified)
+	maps.Copy(has.files, verifies)
+	maps.DeleteFunc(had.files, shown)
+	maps.DeleteFunc(has.files, shown)
+	verifying, err := had.differences(kept, has)
+	if d.Manifest = manifest + included + verifying; d.Manifest != "" {
+		d.Manifest = kept.Masking(was.files, is.files, verified, verifies)(d.Manifest)
 	}
 	return d, err
 }

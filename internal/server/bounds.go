@@ -71,10 +71,11 @@ func (s *Server) exceeds(ctx context.Context, name string, c *pipeline.Release) 
 	if own == nil && notCarried(against, nil) != "" {
 		return nil, nil, nil, huma.Error403Forbidden(fmt.Sprintf("you may not do this: it is not known what pipeline %s names itself, as an older version defined it. An admin applies its definition again (deployster pipeline apply -f FILE), or an operator of everything releases a revision", name))
 	}
-	if found = against.Allow.ExcessFiles(own, c.Carries); len(found) == 0 || c.Pending { // who accepts it has to know all
-		found = append(found, s.Bounded.Release(against, own, *c)...)
+	files := against.Allow.ExcessFiles(own, c.Carries)
+	if len(files) == 0 || c.Pending { // who accepts it has to know all
+		found = s.Bounded.Release(against, own, *c)
 	}
-	return against, own, found, nil
+	return against, own, append(found, files...), nil
 }
 
 // bindRerun refuses what a stage that was added would get by who may not bring it.
@@ -213,7 +214,8 @@ func (s *Server) bindUpdate(ctx context.Context, name string, c *environment.Upd
 }
 
 // exceedsUpdate binds a revision by who may bring no more than the environment names and allows, and finds what of it they
-// may not bring.
+// may not bring: first changes of the definition, then what the task brings, then hosts, and files last. If somebody
+// has to accept the revision, another query is among them even if it selects only allowed hosts at present.
 func (s *Server) exceedsUpdate(ctx context.Context, name string, c *environment.Update, hosts []string) (found []allow.Excess, err error) {
 	if !bounded(ctx) {
 		return nil, nil
@@ -229,30 +231,41 @@ func (s *Server) exceedsUpdate(ctx context.Context, name string, c *environment.
 		return nil, err
 	}
 	d := c.Definition
-	carries, owns := maps.Clone(work.TaskFiles(d.Task)), work.TaskFiles(own.Task)
-	found = own.Allow.ExcessFiles(owns, carries)
-	if len(d.Deployment.VerifyFiles) > 0 {
-		found = append(found, own.Allow.ExcessFiles(own.Deployment.VerifyFiles, d.Deployment.VerifyFiles)...)
+	if !reflect.DeepEqual(own.Allow, d.Allow) {
+		found = append(found, allow.Excess{What: "allow", Asked: "another one, " + d.Allow.String(), Allowed: "that of the newest revision by an operator of everything"})
+	}
+	query := allow.Excess{What: "instance_group.query", Asked: d.InstanceGroup.Query, Allowed: own.InstanceGroup.Query}
+	moved, unknown := query.Asked != query.Allowed, s.Bounded.Hosts == nil
+	if moved && (unknown || c.Pending) { // it would be accepted for hosts that the query selects later, too
+		found = append(found, query)
 	}
 	if d.Task.Manifest != own.Task.Manifest && !own.Allow.File(d.Task.Manifest) {
 		found = append(found, allow.Excess{What: "task.manifest", Asked: d.Task.Manifest, Allowed: own.Task.Manifest})
-	}
-	if !reflect.DeepEqual(own.Allow, d.Allow) {
-		found = append(found, allow.Excess{What: "allow", Asked: "another one, " + d.Allow.String(), Allowed: "that of the newest revision by an operator of everything"})
 	}
 	for _, w := range d.Deployment.Verifies() {
 		if !slices.Contains(own.Deployment.Verifies(), w) && !own.Allow.File(w) {
 			found = append(found, allow.Excess{What: "deployment.steps", Asked: "verify " + w, Allowed: "what verifies steps already"})
 		}
 	}
-	if own.InstanceGroup.Query != d.InstanceGroup.Query {
-		found = append(found, s.Bounded.UpdateHosts(d, own, hosts)...)
-		if s.Bounded.Hosts == nil {
-			found = append(found, allow.Excess{What: "instance_group.query", Asked: d.InstanceGroup.Query, Allowed: own.InstanceGroup.Query})
-		}
+	var last []allow.Excess
+	if moved {
+		last = s.Bounded.UpdateHosts(d, own, hosts)
 	}
-	if len(found) == 0 || c.Pending { // who accepts it has to know all
+	last = append(last, excessFiles(own, d)...)
+	if len(found)+len(last) == 0 || c.Pending { // who accepts it has to know all
 		found = append(found, s.Bounded.Update(d, own, hosts)...)
 	}
+	if found = append(found, last...); !unknown && len(found) == 1 && found[0] == query {
+		return nil, nil // it selects only hosts that it may, so there is nothing to accept
+	}
 	return found, nil
+}
+
+// excessFiles returns the files of a revision that the definition neither names nor allows.
+func excessFiles(own, d *envdefinition.Definition) []allow.Excess {
+	found := own.Allow.ExcessFiles(work.TaskFiles(own.Task), work.TaskFiles(d.Task))
+	if len(d.Deployment.VerifyFiles) > 0 {
+		found = append(found, own.Allow.ExcessFiles(own.Deployment.VerifyFiles, d.Deployment.VerifyFiles)...)
+	}
+	return found
 }

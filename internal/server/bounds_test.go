@@ -2,8 +2,10 @@ package server_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -13,12 +15,14 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/deployster-go/deployster/control/work"
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/environment/definition"
 	"github.com/deployster-go/deployster/environment/tasks"
 	"github.com/deployster-go/deployster/internal/acceptance"
 	"github.com/deployster-go/deployster/internal/allow"
 	"github.com/deployster-go/deployster/internal/must"
+	"github.com/deployster-go/deployster/internal/query"
 	"github.com/deployster-go/deployster/internal/server"
 )
 
@@ -160,6 +164,12 @@ func TestWhoBringsWhatToAnEnvironment(t *testing.T) {
 		said = s.send(200, "environment-update-asked", "of shop", "shop", "update", body{"base": 1, "definition": d, "pending": true})
 		assert.Contains(t, said, test.says, name)
 		content := regexp.MustCompile("sha256:[0-9a-f]{64}").FindString(said)
+		if name == "a verification" { // its text is shown with the difference
+			all := query.NewEnvironments(s.log, time.Now)
+			require.NoError(t, all.Follow(t.Context(), 0))
+			differences := must.Get(all.Differences("shop", 1, 2, work.TextsIn(s.store)))(t)
+			assert.Contains(t, differences.Manifest, "+"+evil)
+		}
 		s.send(409, "already asked for", "of shop", "shop", "update", body{"base": 1, "definition": d, "pending": true})
 		for _, who := range []string{"of shop", "admin of web", "viewer"} {
 			s.send(403, "you may not do this", who, "shop", "accept", body{"revision": 2, "content": content})
@@ -169,6 +179,40 @@ func TestWhoBringsWhatToAnEnvironment(t *testing.T) {
 		s.send(200, "environment-update-declined", "of shop", "shop", "decline", body{"revision": 2})
 		s.send(404, "no such request for revision 2", "operator", "shop", "accept", body{"revision": 2, "content": content})
 	}
+	// Who accepts it sees first what changes the definition, however many files there are, and the beginning of each line.
+	many := s.definition("shop", "resources: {}", func(d *definition.Definition) {
+		d.InstanceGroup.Query = "name exists"
+		d.Allow = &allow.Rules{Plugs: map[string]allow.Plug{"root": {Path: "/"}}, Files: slices.Repeat([]string{strings.Repeat("a", 900)}, 20)}
+		for n := range 30 {
+			d.Task.Includes[fmt.Sprintf("a%02d", n)] = s.keep("x")
+		}
+	})
+	request := func(d *definition.Definition) []string {
+		s.send(200, "environment-update-asked", "of shop", "shop", "update", body{"base": 1, "definition": d, "pending": true})
+		var asked struct{ Asks acceptance.Asks }
+		for e, err := range s.log.Read(s.Context(), deploylog.Filter{Name: "environment-update-asked", Last: 1}) {
+			require.NoError(t, err)
+			require.NoError(t, json.Unmarshal(e.Data, &asked))
+		}
+		s.send(200, "environment-update-declined", "of shop", "shop", "decline", body{"revision": 2})
+		return asked.Asks.Excess
+	}
+	lines := request(many)
+	require.Len(t, lines, 22)
+	assert.Contains(t, lines[0], `allow: asks for another one, {"plugs":{"root":{"path":"/"}},"files":["aaa`)
+	assert.Regexp(t, `a… \([0-9]+ more bytes\)$`, lines[0])
+	assert.Equal(t, []string{
+		"instance_group.query: asks for name exists; allowed: attribute:stack == prod", "12 more", "not compared: what its manifests bring",
+	}, []string{lines[1], lines[20], lines[21]})
+	// So it does if all that another query selects at present is allowed. A revision with nothing else is not asked for, and made at once.
+	s.api.Bounded.Hosts = s.hosts.(*work.Hosts)
+	same := func(d *definition.Definition) {
+		d.InstanceGroup.Query = "attribute:stack == prod or attribute:stack == later"
+	}
+	lines = request(s.definition("shop", evil, same))
+	assert.Equal(t, "instance_group.query: asks for attribute:stack == prod or attribute:stack == later; allowed: attribute:stack == prod", lines[0])
+	assert.Equal(t, "not compared: what depends on secrets or is known only when it is applied", lines[len(lines)-1])
+	s.api.Bounded.Hosts = nil
 	varied := func(text string) *definition.Definition {
 		return s.definition("shop", text, func(d *definition.Definition) { d.Task.Vars = map[string]any{"tag": "2"} })
 	}
@@ -208,6 +252,8 @@ func TestWhoBringsWhatToAnEnvironment(t *testing.T) {
 	}
 	s.send(403, "file conf/a.html: asks for", "of shop", "shop", "update", body{"base": 4, "definition": page("conf/a.html")})
 	s.send(200, "environment-updated", "of shop", "shop", "update", body{"base": 4, "definition": page("site/a.html")})
+	s.api.Bounded.Hosts = s.hosts.(*work.Hosts)
+	s.send(200, "environment-updated", "of shop", "shop", "update", body{"base": 5, "definition": s.definition("shop", "resources: {}", allowing, same), "pending": true})
 	s.send(200, "", "of shop", "shop", "delete", body{"leave_tasks": true})
 	s.send(403, "there is no environment shop", "of shop", "shop", "create", body{"definition": s.definition("shop", evil)})
 }

@@ -241,6 +241,10 @@ func (s *Server) release(ctx context.Context, in *commandInput, asOf int64, c pi
 	if err != nil {
 		return nil, err
 	}
+	notCompared := ""
+	if len(found) > 0 {
+		notCompared = s.Bounded.ReleaseNotCompared(against)
+	}
 	return s.pipelines.Change(ctx, in.Name, false, func(p *pipeline.State) ([]deploylog.Event, error) {
 		if c.Bound && (p.Definition() != against || !maps.Equal(p.Own(), own)) {
 			return nil, errReleaseMoved
@@ -272,7 +276,7 @@ func (s *Server) release(ctx context.Context, in *commandInput, asOf int64, c pi
 			}
 		}
 		if len(found) > 0 {
-			return p.Propose(pipeline.Ask{Release: c, Excess: acceptance.Lines(found)}, s.Now())
+			return p.Propose(pipeline.Ask{Release: c, Excess: acceptance.Lines(found, notCompared)}, s.Now())
 		}
 		return p.Propose(c, s.Now())
 	})

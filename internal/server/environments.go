@@ -101,7 +101,7 @@ func (s *Server) update(ctx context.Context, name string, c environment.Update) 
 	if err != nil || len(found) == 0 {
 		return c, hosts, err
 	}
-	return environment.Ask{Update: c, Excess: acceptance.Lines(found), ID: s.NewID()}, hosts, nil
+	return environment.Ask{Update: c, Excess: acceptance.Lines(found, s.Bounded.UpdateNotCompared(hosts)), ID: s.NewID()}, hosts, nil
 }
 
 // acceptable are the hosts here that a revision selects which waits to be accepted. It fails if what the revision carries is

@@ -143,7 +143,7 @@ func (d *document) environmentRemarks(r report.Report, hosts bool) []string {
 		below.line(d.style.Yellow("Keeps its hosts") + " since " + phrase.Moment(h.Since) + event(h.Seq) + ": " + clean(h.Reason) + ". They leave by deployster env confirm " + clean(r.Environment) + ".")
 	}
 	if a := r.Asked; a != nil {
-		below.line(d.style.Yellow("Asked for") + ": revision " + fmt.Sprint(a.Revision) + by(a.By) + event(a.Seq) + ", and not made: " + clean(a.Cause()) + ". deployster env accept " + clean(r.Environment) + " " + fmt.Sprint(a.Revision) + " --content " + clean(a.Content) + " makes it.")
+		below.line(d.style.Yellow("Asked for") + ": revision " + fmt.Sprint(a.Revision) + by(a.By) + event(a.Seq) + ", and not made: " + clean(a.Cause()) + ". deployster env accept " + clean(r.Environment) + " " + fmt.Sprint(a.Revision) + " --content " + clean(a.Content) + " makes it, and " + clean(a.Diff(r.Environment)) + " shows everything that it changes.")
 	}
 	below.step(r)
 	below.cordons(r, hosts)
