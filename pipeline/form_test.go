@@ -7,5 +7,5 @@ import (
 )
 
 func TestTheFormOfSnapshotsOfPipelinesHasAVersion(t *testing.T) {
-	formtest.Want(t, NeededVersion, "79c284c8cd08134d", State{})
+	formtest.Want(t, NeededVersion, "0629ce9209fcdb70", State{})
 }
