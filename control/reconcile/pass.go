@@ -199,8 +199,11 @@ func (l *Loop[S, K]) observedOrDecided(ctx context.Context) (begin []*Work[K], e
 	if l.Together && !l.found && len(all) > 0 && ctx.Err() == nil {
 		return l.recordAndDecide(recording, all)
 	}
-	if err := l.record(recording, all); err != nil || l.found || ctx.Err() != nil {
+	switch err := l.record(recording, all); {
+	case err != nil || l.found:
 		return nil, err
+	case ctx.Err() != nil:
+		return nil, context.Cause(ctx)
 	}
 	return l.decide(ctx)
 }
