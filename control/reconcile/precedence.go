@@ -5,9 +5,9 @@ import (
 	"time"
 )
 
-// Precedence has loops of a process leave it to commands while these come: people wait for what they
-// send, and what a pass begins takes the processor from it, too. The zero Precedence is ready for
-// use, and all its methods may be called at once.
+// Precedence lets commands go before the loops of a process: while commands are carried out, a loop
+// holds few passes, since the work that these begin takes the processor from the commands. The zero
+// Precedence is ready for use and safe for concurrent use.
 type Precedence struct {
 	mu     sync.Mutex
 	taken  int       // commands that are carried out now
@@ -16,7 +16,7 @@ type Precedence struct {
 }
 
 const (
-	// commandGap is how long after a command another one is expected: of who sends one after the other.
+	// commandGap is how long after a command the next one of the same sender is expected.
 	commandGap = 5 * time.Millisecond
 
 	// commandsFirst is how long loops give way to commands that do not end. After that they take turns.
@@ -42,8 +42,8 @@ func (p *Precedence) Take() (back func()) {
 	})
 }
 
-// until is how long a loop gives way now, as far as that is known; zero is not at all. passed is when it
-// held its last pass.
+// until returns the time until which a loop gives way at least; zero if it need not. passed is when its
+// last pass began.
 func (p *Precedence) until(now, passed time.Time) time.Time {
 	if p == nil {
 		return time.Time{}
